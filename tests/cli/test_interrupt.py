@@ -13,7 +13,7 @@ import pytest
 
 import motet
 from motet.cli.interrupt import patience_seconds
-from motet.core.tables.records import WriterStep
+from motet.core.clock.writer_step import WriterStep
 from motet.ids import WriterName
 from motet.testing.port_block import PortBlock
 

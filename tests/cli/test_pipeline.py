@@ -12,7 +12,7 @@ import pytest
 
 import motet
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.tables.records import WriterStep
+from motet.core.clock.writer_step import WriterStep
 from motet.errors.shards import CursorInTheWay
 from motet.ids import WriterName
 from motet.pipeline.progress import FeedCursor, cursor_name

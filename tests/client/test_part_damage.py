@@ -24,9 +24,7 @@ def readers(db: motet.Database) -> list[Callable[[], pa.Table]]:
 
 
 @pytest.fixture(params=["sql", "select", "sql from afar", "select from afar"])
-def sum_of(
-    request: pytest.FixtureRequest, db: motet.Database, tmp_path: Path
-) -> Iterator[Sum]:
+def sum_of(request: pytest.FixtureRequest, db: motet.Database, tmp_path: Path) -> Iterator[Sum]:
     """The sum of a table, read in some way."""
     is_sql = request.param.startswith("sql")
 

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.tables.records import WriterStep
+from motet.core.clock.writer_step import WriterStep
+from motet.core.mergetree.messages import PublishedStep
+from motet.core.mergetree.version import Version
 from motet.errors import BadCheckpoint
-from motet.ids import WriterName
+from motet.ids import WriterName, Zxid
 from motet.pipeline.progress import Slice, decide, done_through, slices_of, worked_on
 
 SHOP = WriterName("shop")
@@ -80,13 +82,20 @@ def test_whatever_spark_hands_out_each_change_is_worked_on_once(
     assert worked == [n for n in changes if at(n) <= done_through(last)], "P2"
 
 
-def test_steps_are_slices_and_what_lies_between_is_one_too() -> None:
-    steps = [step(0, None, 10), step(1, 10, 20), step(1, 10, 20), step(4, 30, 40), step(9, 70, 80)]
-    last = step(5, 40, 50)
-    bounds = [(0, 10), (10, 20), (20, 30), (30, 40), (40, 50)]
+def published(epoch: int, after: int | None, through: int) -> PublishedStep:
+    version = Version("a1b2", Zxid(100 + epoch))
+    return PublishedStep(epoch, None if after is None else at(after), at(through), version)
+
+
+def test_steps_are_slices() -> None:
+    steps = [published(0, None, 10), published(1, 10, 20), published(2, 20, 40)]
+    last = step(2, 20, 40)
+    bounds = [(0, 10), (10, 20), (20, 40)]
     assert slices_of(steps, last) == [Slice(at(a), at(b)) for a, b in bounds]
+    later = [*steps, published(3, 40, 50)]
+    assert slices_of(later, last) == slices_of(steps, last), "it goes on meanwhile"
 
 
-def test_without_a_known_step_there_are_still_all_changes() -> None:
-    slices = slices_of([], step(7, 30, 40))
-    assert slices == [Slice(ZERO, at(30)), Slice(at(30), at(40))]
+def test_the_first_slices_may_be_forgotten() -> None:
+    slices = slices_of([published(6, 20, 30), published(7, 30, 40)], step(7, 30, 40))
+    assert slices == [Slice(at(20), at(30)), Slice(at(30), at(40))]

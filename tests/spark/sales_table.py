@@ -11,7 +11,8 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 import motet
-from motet.client.parts import open_parts
+from motet.client.publication import PartLocation
+from motet.client.table_files import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,9 +71,13 @@ def load(spark: SparkSession, db: motet.Database, table: str, **options: str) ->
 
 
 def files_of(db: motet.Database, table: str) -> list[Path]:
-    store = open_parts(db.parts_locator())
-    files = db.snapshot(table)[table].files()
-    return [Path(str(store.source(key, size_bytes))) for key, size_bytes in files]
+    paths = [local_path(location) for location in db.snapshot(table)[table].files()]
+    return [path for path in paths if path is not None]
+
+
+def from_afar(location: PartLocation) -> PartLocation:
+    """As another machine sees it: the nodes can be reached, and their folders cannot."""
+    return replace(location, nodes=tuple(replace(node, folder="") for node in location.nodes))
 
 
 def read_directly(
@@ -87,5 +92,5 @@ def read_directly(
     reader = TableReader(asked, schema, side_by_side)
     tasks = reader.partitions()
     for task in tasks if is_far else []:
-        task.locator = replace(task.locator, folder="")
+        task.parts = tuple(from_afar(location) for location in task.parts)
     return [[row for batch in reader.read(task) for row in batch.to_pylist()] for task in tasks]

@@ -10,12 +10,9 @@ import pytest
 from tests.spark.pipeline_shop import PIPELINE, open_shop, sell
 
 import motet
-from motet.core.clock.hlc import Clock
-from motet.core.tables.messages import VisiblePart
-from motet.core.tables.part_name import of_block
-from motet.core.tables.records import PublishedPart, StagedPart, WriterStep
+from motet.core.clock.writer_step import WriterStep
 from motet.errors import BadPipeline, NoSuchTable
-from motet.ids import PartId, ShardId, TableId, TableName, WriterName
+from motet.ids import WriterName
 from motet.pipeline.definition import Pipeline, load_pipeline
 
 if TYPE_CHECKING:
@@ -119,18 +116,33 @@ def test_what_has_never_been_published_cannot_be_checked(
         check(db, shop)
 
 
-def part(clock: int, writer: str | None, epoch: int) -> VisiblePart:
-    step = None if writer is None else WriterStep(WriterName(writer), epoch, None, Clock(clock, 0))
-    staged = StagedPart(TableName("t"), TableId("1"), PartId("2"), ShardId(0), "0-x", 1, 1)
-    return VisiblePart(PublishedPart(staged, of_block(clock)), Clock(clock, 7), step)
+def test_what_is_published_meanwhile_is_not_looked_at(
+    db: motet.Database, shop: Pipeline, tmp_path: Path
+) -> None:
+    """The moment is the version of the last step that was known when the check began."""
+    from motet.pipeline import check as checking
+
+    sell(db, 0, 4)
+    run(db, shop, tmp_path / "checkpoint")
+
+    def meanwhile(line: str) -> None:
+        if "recomputing" in line and len(db.writer_steps("shop")) == 1:
+            sell(db, 4, 8)
+            run(db, shop, tmp_path / "checkpoint")
+
+    checks = checking.check_pipeline(db, shop, say=meanwhile)
+    assert all(one.difference.is_none for one in checks)
+    assert {one.table: one.rows for one in checks}["sales"] == 4
+    assert db.table("sales").select().num_rows == 8
 
 
-def test_the_moment_of_a_step_ends_where_the_next_one_begins() -> None:
-    from motet.pipeline.check import moment_of
-
-    last = WriterStep(WriterName("shop"), 3, None, Clock(30, 0))
-    now = Clock(99, 0)
-    parts = [part(10, "shop", 2), part(20, "shop", 3), part(25, None, 0), part(26, "other", 8)]
-    assert moment_of(parts, last, now) == now
-    later = [*parts, part(50, "shop", 5), part(40, "shop", 4)]
-    assert moment_of(later, last, now) == Clock(40, 6)
+def test_a_table_whose_first_steps_are_forgotten_is_refused(
+    db: motet.Database, shop: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sell(db, 0, 10)
+    run(db, shop, tmp_path / "checkpoint")
+    steps = db.writer_steps("shop")
+    assert len(steps) > 1
+    monkeypatch.setattr(db, "writer_steps", lambda _: steps[1:])
+    with pytest.raises(BadPipeline, match=r"forgotten: table sales_by_batch depends on where"):
+        check(db, shop)

@@ -13,7 +13,7 @@ import pytest
 from tests.spark.pipeline_shop import PIPELINE, folded, open_shop, published, rows, sell
 
 import motet
-from motet.core.clock.hlc import Clock
+from motet.core.mergetree.version import Version
 from motet.errors import (
     BadCheckpoint,
     BadPipeline,
@@ -22,6 +22,7 @@ from motet.errors import (
     TableExists,
     WriterFenced,
 )
+from motet.ids import Zxid
 from motet.pipeline.definition import load_pipeline
 
 if TYPE_CHECKING:
@@ -86,17 +87,21 @@ def test_a_run_goes_on_where_the_last_one_ended(shop: Shop) -> None:
     assert published(shop.db) == folded(shop.db)
 
 
-def test_all_tables_of_a_step_become_visible_at_one_clock(shop: Shop) -> None:
+def test_all_tables_of_a_step_become_visible_at_one_version(shop: Shop) -> None:
+    """Just before a step's version they all are as the step before has left them."""
     sell(shop.db, 0, 30)
     shop.run(changes_max=20)
-    snapshot = shop.db.snapshot("stock_now", "sales", "sales_by_batch")
-    by_epoch: dict[int, set[Clock]] = {}
-    for table in snapshot.tables.values():
-        for part in table.parts:
-            assert part.step is not None
-            by_epoch.setdefault(part.step.epoch, set()).add(part.clock)
-    assert len(by_epoch) > 1
-    assert all(len(clocks) == 1 for clocks in by_epoch.values())
+    steps = shop.db.writer_steps("shop")
+    assert len(steps) > 1
+    for number, step in enumerate(steps, 1):
+        before = Version(step.version.incarnation, Zxid(step.version.zxid - 1))
+        assert part_counts(shop.db, step.version) == [number] * 3
+        assert part_counts(shop.db, before) == [number - 1] * 3
+
+
+def part_counts(db: motet.Database, version: Version) -> list[int]:
+    snapshot = db.snapshot("stock_now", "sales", "sales_by_batch", at=version)
+    return [len(table.parts) for table in snapshot.tables.values()]
 
 
 def copy_of(folder: Path) -> Path:
@@ -182,7 +187,7 @@ def test_a_checkpoint_that_is_ahead_of_the_tables_is_refused(shop: Shop) -> None
 RIVAL = """
 import motet
 from motet import Clock
-from motet.core.tables.records import WriterStep
+from motet.core.clock.writer_step import WriterStep
 
 calls = 0
 
@@ -330,7 +335,7 @@ def test_what_has_published_gets_no_new_table_and_shares_none_with_another(shop:
     shop.file.write_text(PIPELINE + PIPELINE.split("\n\n")[2].replace("def sales", "def more"))
     with pytest.raises(BadPipeline, match=r"table more is new.*a file of its own"):
         shop.run()
-    assert "more" not in [info.spec.name for info in shop.db.tables()]
+    assert "more" not in [info.name for info in shop.db.tables()]
     shop.file.write_text(PIPELINE)
     shop.file = shop.file.rename(shop.folder / "other.py")
     with pytest.raises(BadPipeline, match="belongs to pipeline shop"):

@@ -13,6 +13,7 @@ from tests.spark.sales_table import SCHEMA, fill_sales, load, rows
 import motet
 from motet.errors import BadInput, BadSchema, NoSuchTable
 from motet.pipeline import read_table
+from motet.real.part_files import TOKEN_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,13 +42,13 @@ def test_the_same_rows_as_through_the_source(spark: SparkSession, db: motet.Data
 
 def test_it_is_a_snapshot(spark: SparkSession, db: motet.Database) -> None:
     fill_sales(db)
-    clock = db.snapshot("sales").clock
+    version = db.snapshot("sales").version
     before = read_table(spark, "sales", endpoint=db.endpoint, columns=["name", "k"])
     db.table("sales").insert(rows(300, 310))
     assert before.columns == ["name", "k"]
     assert before.count() == before.where("k >= 0").count() == 300
     assert read_table(spark, "sales", endpoint=db.endpoint).count() == 310
-    assert read_table(spark, "sales", endpoint=db.endpoint, at=clock).count() == 300
+    assert read_table(spark, "sales", endpoint=db.endpoint, at=version).count() == 300
 
 
 def test_what_the_files_alone_do_not_say_is_read_through_the_source(
@@ -68,7 +69,8 @@ def test_files_on_another_machine_are_read_through_the_source(
     spark: SparkSession, db: motet.Database
 ) -> None:
     fill_sales(db)
-    token = Path(db.parts_locator().folder) / ".store"
+    node = db.snapshot("sales")["sales"].files()[0].nodes[0]
+    token = Path(node.folder) / TOKEN_FILE
     token.write_text("0" * 32)  # as a copy of the folder elsewhere has it
     frame = read_table(spark, "sales", endpoint=db.endpoint, columns=["k"])
     assert "FileScan parquet" not in plan_of(frame)

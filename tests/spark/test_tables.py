@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,11 +68,13 @@ def test_columns_are_chosen_by_option_and_by_schema(
 
 
 def test_the_past_can_be_read(spark: SparkSession, filled: motet.Database) -> None:
-    clock = filled.snapshot("sales").clock
+    version = filled.snapshot("sales").version
+    moment = datetime.now(UTC)
     frame = load(spark, filled, "sales", columns="k")
     filled.table("sales").insert(rows(300, 310))
     assert frame.count() == frame.where("k >= 0").count() == 300, "what is loaded is a snapshot"
-    assert load(spark, filled, "sales", at=str(clock)).count() == 300
+    assert load(spark, filled, "sales", at=str(version)).count() == 300
+    assert load(spark, filled, "sales", at=moment.isoformat()).count() == 300
     assert load(spark, filled, "sales", consistency="eventual").count() == 310
 
 
@@ -163,7 +166,7 @@ def test_the_engine_replacing_gives_the_latest_row_of_a_key(
 def test_a_large_replacing_table_is_read_in_ranges_of_its_key(
     db: motet.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same rows whichever way the key is cut, nulls included, and no key in two tasks."""
+    """The same rows whichever way the key is cut, and no key in two tasks."""
     from motet.pipeline import table_reader
 
     table = db.create_table(
@@ -173,7 +176,7 @@ def test_a_large_replacing_table_is_read_in_ranges_of_its_key(
         for first in range(0, 500, 100):
             table.insert(
                 [
-                    {"sku": f"s-{i:04}" if i else None, "version": version, "left": i + version}
+                    {"sku": f"s-{i:04}", "version": version, "left": i + version}
                     for i in range(first, first + 100)
                 ]
             )
@@ -193,7 +196,11 @@ def test_a_large_replacing_table_is_read_in_ranges_of_its_key(
     [
         ({"table": "nowhere"}, "NO_SUCH_TABLE"),
         ({"columns": "k,nme"}, "BAD_SCHEMA table sales has no column nme; did you mean name?"),
-        ({"at": "noon"}, "BAD_INPUT option at: 'noon' is not a clock"),
+        ({"at": "noon"}, "BAD_INPUT option at: 'noon' is neither a version nor a time"),
+        ({"at": "5@x"}, "BAD_INPUT option at: '5@x' is not a version"),
+        ({"at": "2026-01-05T12:00"}, "BAD_INPUT option at: '2026-01-05T12:00' has no time zone"),
+        ({"at": "5@abcd"}, "SNAPSHOT_EXPIRED"),
+        ({"at": "5@abcd", "consistency": "eventual"}, "BAD_INPUT option at names a version"),
         ({"consistency": "hope"}, "BAD_INPUT option consistency: 'hope'"),
         ({"colums": "k"}, "BAD_INPUT there is no option 'colums'; did you mean columns?"),
         ({"maxChangesPerBatch": "5"}, "BAD_INPUT option maxChangesPerBatch does not apply here"),

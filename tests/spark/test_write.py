@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import motet
+from motet.errors.tables import StagingEnded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,7 +63,7 @@ def test_what_was_written_is_read_back(spark: SparkSession, db: motet.Database) 
     assert found.exceptAll(data).count() == 0
     parts = db.snapshot("sales")["sales"].parts
     assert len(parts) == 3
-    assert len({part.clock for part in parts}) == 1, "all parts became visible in one step"
+    assert len({part.name.split("_")[1].split(".")[0] for part in parts}) == 1, "by one entry"
     assert db.table("sales").select().num_rows == 1000
 
 
@@ -84,11 +86,11 @@ def test_columns_go_by_name_and_fitting_types_are_widened(
     ]
 
 
-def test_a_frame_without_rows(spark: SparkSession, db: motet.Database) -> None:
+def test_a_frame_without_rows_leaves_nothing(spark: SparkSession, db: motet.Database) -> None:
     save(frame(spark, 0), db)
-    save(frame(spark, 0), db, token="nothing")
-    save(frame(spark, 5), db, token="nothing")
-    assert db.table("sales").select().num_rows == 0
+    save(frame(spark, 0), db, token="not used")
+    save(frame(spark, 5), db, token="not used")
+    assert db.table("sales").select().num_rows == 5
 
 
 def test_the_same_token_writes_once(spark: SparkSession, db: motet.Database) -> None:
@@ -141,7 +143,16 @@ def test_a_column_that_does_not_fit_is_named_before_any_task_starts(
 @pytest.mark.parametrize(
     ("mode", "options", "text"),
     [
-        ("overwrite", {}, "BAD_INPUT table sales cannot be overwritten"),
+        (
+            "append",
+            {"partitionOverwriteMode": "dynamic"},
+            "BAD_INPUT option partitionOverwriteMode",
+        ),
+        (
+            "overwrite",
+            {"partitionOverwriteMode": "some"},
+            "BAD_INPUT option partitionOverwriteMode",
+        ),
         ("append", {"table": "nowhere"}, "NO_SUCH_TABLE"),
         ("append", {"columns": "k"}, "BAD_INPUT option columns does not apply here"),
         ("append", {"token": ""}, "BAD_INPUT option token"),
@@ -187,6 +198,94 @@ def test_a_task_that_fails_and_runs_again_counts_once(
     second = writer.write(iter(batches))
     writer.commit([second])
     assert db.table("sales").select().num_rows == 20
+
+
+@pytest.fixture
+def by_day(db: motet.Database) -> motet.Database:
+    """Two shards, and a partition for each day."""
+    schema = pa.schema([("day", pa.date32()), ("k", pa.int64())])
+    options = {"partition_by": "day", "shards": 2, "shard_by": "k"}
+    db.create_table("days", schema, order_by=["day", "k"], **options)
+    return db
+
+
+def days(spark: SparkSession, first: int, behind: int, rows: int = 20) -> DataFrame:
+    frame = spark.range(first * rows, behind * rows, 1, 2)
+    return frame.selectExpr(
+        f"date_add(date'2026-01-01', cast(id div {rows} as int)) as day", "id as k"
+    )
+
+
+def rows_by_day(db: motet.Database) -> dict[int, int]:
+    found = Counter(day.day for day in db.table("days").select()["day"].to_pylist())
+    return dict(sorted(found.items()))
+
+
+def test_overwriting_drops_what_was_there(spark: SparkSession, by_day: motet.Database) -> None:
+    """All of it, or of the partitions that get rows; at each version the old rows or the new ones."""
+    save(days(spark, 0, 3), by_day, table="days")
+    before = by_day.snapshot("days").version
+    assert {part.shard for part in by_day.snapshot("days")["days"].parts} == {0, 1}
+    save(days(spark, 2, 4, rows=5), by_day, "overwrite", "days", partitionOverwriteMode="dynamic")
+    assert rows_by_day(by_day) == {1: 20, 2: 20, 3: 5, 4: 5}
+    save(days(spark, 4, 5), by_day, "overwrite", "days")
+    assert rows_by_day(by_day) == {5: 20}
+    assert by_day.table("days").select(at=before).num_rows == 60
+    reader = spark.read.format("motet").options(endpoint=by_day.endpoint, table="days")
+    assert reader.load().count() == 20
+    assert reader.option("at", str(before)).load().count() == 60
+
+
+def test_overwriting_with_nothing_empties_the_table(
+    spark: SparkSession, by_day: motet.Database
+) -> None:
+    save(days(spark, 0, 2), by_day, table="days")
+    nothing = days(spark, 0, 0)
+    save(nothing, by_day, "overwrite", "days", partitionOverwriteMode="dynamic")
+    assert rows_by_day(by_day) == {1: 20, 2: 20}
+    save(nothing, by_day, "overwrite", "days")
+    assert rows_by_day(by_day) == {}
+    save(nothing, by_day, "overwrite", "days")
+
+
+def test_overwriting_with_a_token_happens_once(spark: SparkSession, db: motet.Database) -> None:
+    save(frame(spark, 10), db)
+    save(frame(spark, 5), db, "overwrite", token="nightly")
+    save(frame(spark, 7), db)
+    save(frame(spark, 5), db, "overwrite", token="nightly")
+    assert load(spark, db).count() == 12
+
+
+def test_a_token_with_other_rows_is_refused(spark: SparkSession, db: motet.Database) -> None:
+    from pyspark.errors import PySparkException
+
+    save(frame(spark, 10), db, token="batch-1")
+    with pytest.raises(PySparkException, match="TOKEN_REUSED"):
+        save(frame(spark, 11), db, token="batch-1")
+    assert load(spark, db).count() == 10
+
+
+def test_a_write_that_lasts_is_staged_in_a_job_that_publishing_ends(
+    spark: SparkSession, db: motet.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first task is quick, the second one comes when the write has lasted a while."""
+    from motet.pipeline import staging_lease
+    from motet.pipeline.options import parse_options
+    from motet.pipeline.table_writer import TableWriter
+
+    asked = parse_options({"endpoint": db.endpoint, "table": "sales"})
+    batches = frame(spark, 20, tasks=1).toArrow().to_batches()
+    writer = TableWriter(asked, frame(spark, 1).schema, overwrite=False)
+    first = writer.write(iter(batches))
+    assert not first.has_opened
+    monkeypatch.setattr(staging_lease, "renew_seconds", 0.0001)
+    second = writer.write(iter(batches))
+    assert second.has_opened
+    db.renew_job(writer._job, ["sales"])
+    writer.commit([first, second])
+    assert db.table("sales").select().num_rows == 40
+    with pytest.raises(StagingEnded, match="is published"):
+        db.renew_job(writer._job, ["sales"])
 
 
 def test_an_aborted_write_leaves_nothing_visible(spark: SparkSession, db: motet.Database) -> None:

@@ -312,13 +312,26 @@ class AsyncDatabase(FeedFace):
         return await self._tables.all()
 
     async def stage(
-        self, table: str, data: object, quorum: int | str = "majority"
+        self, table: str, data: object, quorum: int | str = "majority", job: str | None = None
     ) -> list[TablePart]:
         """Have rows held as parts of a table that nobody sees before they are published.
 
-        So many replicas hold each of them. They can be pickled, and published by another process.
+        So many replicas hold each of them, for an hour, or as long as the staging job is open. They can be
+        pickled, and published by another process.
         """
-        return await self._tables.stage(table, data, quorum)
+        return await self._tables.stage(table, data, quorum, job)
+
+    async def open_job(self, job: str, tables: Sequence[str]) -> None:
+        """Open a staging job: parts that are staged in it for these tables are held until it ends.
+
+        Its name is new; to repeat the call is fine. It ends when it is published, or a minute after it was
+        renewed last.
+        """
+        await self._tables.open_job(job, tables)
+
+    async def renew_job(self, job: str, tables: Sequence[str]) -> None:
+        """Say that a staging job goes on, every 20 seconds; ``StagingEnded`` if it does not."""
+        await self._tables.renew_job(job, tables)
 
     async def publish(
         self,
@@ -327,14 +340,16 @@ class AsyncDatabase(FeedFace):
         token: str | tuple[str, int] | None = None,
         step: WriterStep | None = None,
         replace: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+        job: str | None = None,
     ) -> Publication:
         """Make staged parts of any tables visible, all at once or not at all.
 
         With a writer's step also only if it is the next one of that writer: ``WriterFenced`` if not; one
         that was done already changes nothing. ``replace`` names partitions, of each table if there are
-        several: what they had before is dropped at the same version.
+        several: what they had before is dropped at the same version. A staging ``job`` that is open ends
+        with it.
         """
-        return await self._tables.publish(parts, token, step, replace)
+        return await self._tables.publish(parts, token, step, replace, job)
 
     async def snapshot(self, *tables: str, at: At = None, through: Clock | None = None) -> Snapshot:
         """Some tables at one version: that of this moment, or another one.

@@ -347,8 +347,8 @@ class Link(Generic[Answer]):
         place = parse_endpoint(endpoint)
         if self._endpoints.get(node) != place:
             self._endpoints[node] = place
-            assert isinstance(self._network, TcpNetwork)
-            self._network.add_peer(node, place)
+            if isinstance(self._network, TcpNetwork):
+                self._network.add_peer(node, place)
 
     def _tcp_network(self, cluster: str) -> MakeNetwork:
         return lambda wake: TcpNetwork(

@@ -192,12 +192,27 @@ class Database(OwningFace[AsyncDatabase]):
         """All tables, by name, with their size."""
         return self._portal.call(self._inner.tables)
 
-    def stage(self, table: str, data: object, quorum: int | str = "majority") -> list[TablePart]:
+    def stage(
+        self, table: str, data: object, quorum: int | str = "majority", job: str | None = None
+    ) -> list[TablePart]:
         """Have rows held as parts of a table that nobody sees before they are published.
 
-        So many replicas hold each of them. They can be pickled, and published by another process.
+        So many replicas hold each of them, for an hour, or as long as the staging job is open. They can be
+        pickled, and published by another process.
         """
-        return self._portal.call(self._inner.stage, table, data, quorum)
+        return self._portal.call(self._inner.stage, table, data, quorum, job)
+
+    def open_job(self, job: str, tables: Sequence[str]) -> None:
+        """Open a staging job: parts that are staged in it for these tables are held until it ends.
+
+        Its name is new; to repeat the call is fine. It ends when it is published, or a minute after it was
+        renewed last.
+        """
+        self._portal.call(self._inner.open_job, job, tables)
+
+    def renew_job(self, job: str, tables: Sequence[str]) -> None:
+        """Say that a staging job goes on, every 20 seconds; ``StagingEnded`` if it does not."""
+        self._portal.call(self._inner.renew_job, job, tables)
 
     def publish(
         self,
@@ -206,15 +221,17 @@ class Database(OwningFace[AsyncDatabase]):
         token: str | tuple[str, int] | None = None,
         step: WriterStep | None = None,
         replace: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+        job: str | None = None,
     ) -> Publication:
         """Make staged parts of any tables visible, all at once or not at all.
 
         With a writer's step also only if it is the next one of that writer: ``WriterFenced`` if not; one
         that was done already changes nothing. ``replace`` names partitions, of each table if there are
-        several: what they had before is dropped at the same version.
+        several: what they had before is dropped at the same version. A staging ``job`` that is open ends
+        with it.
         """
         return self._portal.call(
-            self._inner.publish, parts, token=token, step=step, replace=replace
+            self._inner.publish, parts, token=token, step=step, replace=replace, job=job
         )
 
     def snapshot(self, *tables: str, at: At = None, through: Clock | None = None) -> Snapshot:

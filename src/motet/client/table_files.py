@@ -55,7 +55,7 @@ class TableFiles:
 
     async def close(self) -> None:
         """Break off what is read over HTTP."""
-        await asyncio.to_thread(self._client.close)
+        self._client.close()
 
     async def of_node(self, node: Address) -> NodeFiles:
         """Where a node has its files; one that does not answer now may do so later."""

@@ -28,7 +28,7 @@ from motet.core.mergetree.messages import (
     TableRequest,
     TablesAnswer,
 )
-from motet.errors import MotetError, NodeError, OutcomeUnknown, error_of
+from motet.errors import DiskFull, MotetError, NodeError, OutcomeUnknown, error_of
 from motet.errors.operator import NoNodeToPlaceOn
 from motet.errors.shards import Unavailable
 from motet.errors.tables import TableBusy, TableReadOnly
@@ -82,7 +82,7 @@ class TableAttempts:
             self.unknown = error
             if not self._may_repeat:
                 raise error
-        elif type(error) not in PASSING:
+        elif type(error) not in PASSING and not isinstance(error, DiskFull):
             raise self.final()
 
     def final(self) -> MotetError:
@@ -91,8 +91,11 @@ class TableAttempts:
         return self.unknown if self.unknown is not None and is_about_nodes else self.last
 
     async def pause(self) -> None:
-        """Wait a little before all are asked again; the error is raised at the deadline."""
-        if self._loop.time() + self._pause_seconds > self._deadline:
+        """Wait a little before all are asked again; the error is raised at the deadline.
+
+        Where there is no room there is none in a moment either.
+        """
+        if isinstance(self.last, DiskFull) or self._loop.time() + self._pause_seconds > self._deadline:
             raise self.final()
         await asyncio.sleep(self._pause_seconds)
         self._pause_seconds = min(2 * self._pause_seconds, pause_seconds_max)

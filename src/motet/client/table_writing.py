@@ -13,7 +13,7 @@ be done is asked again, through other replicas too, and done once. Each attempt 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -36,10 +36,13 @@ from motet.core.clock.writer_step import WriterStep
 from motet.core.mergetree.messages import (
     BlockInserted,
     InsertBlock,
+    JobStanding,
+    OpenJob,
     PartBytes,
     PartsPublished,
     PartStaged,
     PublishParts,
+    RenewJob,
     StagedPart,
     StagePart,
     TableAt,
@@ -48,7 +51,7 @@ from motet.core.mergetree.messages import (
 from motet.core.mergetree.paths import CLIENT_PRODUCER, is_token, name_path
 from motet.core.mergetree.version import Version
 from motet.errors import BadInput, MotetError, NodeError, NoSuchTable, ObjectError
-from motet.errors.tables import QuorumFailed, TableMoved
+from motet.errors.tables import QuorumFailed, StagingEnded, TableMoved
 from motet.format.part_manifest import encode_part_manifest
 from motet.ids import Address, PartId, RequestId, TableId, TableName
 from motet.limits import insert_inline_bytes_max, name_length_max, token_number_max
@@ -56,6 +59,9 @@ from motet.ports import Entropy
 
 if TYPE_CHECKING:
     from motet.columnar.encode import EncodedPart, EncodedRows
+
+insert_seconds_max = replica_seconds_max
+"""How long one node may take for an insert, or for a publication."""
 
 parts_at_once = 4
 """Parts of one call that are encoded and staged side by side."""
@@ -117,6 +123,23 @@ def table_token(token: object) -> TableToken | None:
             " producer's name and a number"
         )
     return TableToken(text=token)
+
+
+def job_name(job: object) -> str:
+    """The name of a caller's staging job; empty for none."""
+    if job is None:
+        return ""
+    if not isinstance(job, str) or not is_token(job):
+        raise BadInput(
+            f"the name of a staging job is text of 1 to {name_length_max} printable characters"
+        )
+    return job
+
+
+def check_job_open(job: str, standing: JobStanding) -> None:
+    """``StagingEnded`` for a job that is over."""
+    if standing.value != "open":
+        raise StagingEnded(f"staging job {job} is {standing.value}")
 
 
 def quorum_of(quorum: object) -> int:
@@ -219,7 +242,7 @@ class TableWrites:
             return Publication(now, (), False, 0)
         if len(rows.parts) == 1:
             return await self._insert_block(target, rows, quorum, token)
-        staged = await self._stage_all(target, rows.parts, quorum)
+        staged = await self._stage_all(target, rows.parts, quorum, "")
         table = target.table
         publication = TablePublication(
             *(target.id, table.definition_version, tuple(part.staged for part in staged), ()),
@@ -240,7 +263,7 @@ class TableWrites:
                 try:
                     block = await self._sent(node, part)
                     make = partial(_insert_block, target, part, quorum, token, rows.content, block)
-                    done = await self._link.ask(node, make, BlockInserted)
+                    done = await self._link.ask(node, make, BlockInserted, insert_seconds_max)
                 except QuorumFailed:
                     quorums_failed += 1
                     if quorums_failed == quorum_attempts_max:
@@ -255,36 +278,39 @@ class TableWrites:
 
     # Staging and publishing
 
-    async def stage(self, name: TableName, data: object, quorum: object = None) -> list[TablePart]:
+    async def stage(
+        self, name: TableName, data: object, quorum: object = None, job: object = None
+    ) -> list[TablePart]:
         """Have rows held as parts of a table that nobody sees before they are published."""
+        staging_job = job_name(job)
         wanted = quorum_of(quorum)
         target = await self.target(name)
         rows = await self._encoded(target, data)
         try:
-            return await self._stage_all(target, rows.parts, wanted)
+            return await self._stage_all(target, rows.parts, wanted, staging_job)
         finally:
             await asyncio.to_thread(rows.remove)
 
     async def _stage_all(
-        self, target: Target, parts: Sequence[EncodedPart], quorum: int
+        self, target: Target, parts: Sequence[EncodedPart], quorum: int, job: str
     ) -> list[TablePart]:
-        return await all_of(self._stage(target, part, quorum) for part in parts)
+        return await all_of(self._stage(target, part, quorum, job) for part in parts)
 
-    async def _stage(self, target: Target, made: EncodedPart, quorum: int) -> TablePart:
+    async def _stage(self, target: Target, made: EncodedPart, quorum: int, job: str) -> TablePart:
         """Have one part held."""
         async with self._turn:
-            staged = await self._held(target, made, quorum)
+            staged = await self._held(target, made, quorum, job)
         held = StagedPart(made.manifest.shard, staged.part, staged.holders)
         return TablePart(target.table.name, target.id, target.table.definition_version, held)
 
-    async def _held(self, target: Target, made: EncodedPart, quorum: int) -> PartStaged:
+    async def _held(self, target: Target, made: EncodedPart, quorum: int, job: str) -> PartStaged:
         attempts = TableAttempts(retry_seconds_max, may_repeat=True)
         while True:
             for node in self._candidates(target, made.manifest.shard):
                 part = self._minted(made)
                 try:
                     block = await self._sent(node, part)
-                    make = partial(_stage_part, target, part, quorum, block)
+                    make = partial(_stage_part, target, part, quorum, job, block)
                     return await self._link.ask(node, make, PartStaged)
                 except MotetError as error:
                     self._link.check_open()
@@ -292,10 +318,26 @@ class TableWrites:
             await attempts.pause()
             target = await self._looked_up_again(target)
 
+    async def open_job(self, job: object, names: Sequence[TableName]) -> None:
+        """Begin to stage parts of these tables over a longer time; to repeat it is fine."""
+        name, tables = job_name(job), await self._ids_of(names)
+        told = await self._link.ask_any(lambda n: OpenJob(n, name, tables), JobStanding)
+        check_job_open(name, told.answer)
+
+    async def renew_job(self, job: object, names: Sequence[TableName]) -> None:
+        """Say that a job goes on; ``StagingEnded`` if it does not."""
+        name, tables = job_name(job), await self._ids_of(names)
+        told = await self._link.ask_any(lambda n: RenewJob(n, name, tables), JobStanding)
+        check_job_open(name, told.answer)
+
+    async def _ids_of(self, names: Sequence[TableName]) -> tuple[TableId, ...]:
+        return tuple([(await self.target(name)).id for name in names])
+
     async def publish(
-        self, parts: object, token: object, step: object, replaced: object
+        self, parts: object, token: object, step: object, replaced: object, job: object = None
     ) -> Publication:
         """Make staged parts visible, all of them or none, once."""
+        jobs = () if job is None else (job_name(job),)
         staged, given = checked_parts(parts), table_token(token)
         if step is not None and not isinstance(step, WriterStep):
             raise BadInput(f"{type(step).__name__} is not a writer's step")
@@ -309,6 +351,7 @@ class TableWrites:
             _publication(table, own, partitions.get(own[0].table, ()))
             for table, own in by_table.items()
         ]
+        tables += await self._emptied(partitions, {own[0].table for own in by_table.values()})
         if not tables and step is None:
             raise BadInput("there are no parts to publish", hint="stage some rows first")
         used = given
@@ -316,10 +359,23 @@ class TableWrites:
             used = self._own_producers.take()
         try:
             rows = sum(part.rows for part in staged)
-            return await self._publish(tuple(tables), used, step, rows)
+            return await self._publish(tuple(tables), used, step, rows, jobs)
         finally:
             if used is not None:
                 self._own_producers.give_back(used)
+
+    async def _emptied(
+        self, replaced: Mapping[TableName, tuple[str, ...]], filled: Container[TableName]
+    ) -> list[TablePublication]:
+        """Of tables that lose partitions and get no parts."""
+        targets = [await self.target(name) for name in replaced if name not in filled]
+        return [
+            TablePublication(
+                *(each.id, each.table.definition_version, (), replaced[each.table.name]),
+                content="0 rows",
+            )
+            for each in targets
+        ]
 
     async def _publish(
         self,
@@ -327,12 +383,13 @@ class TableWrites:
         token: TableToken | None,
         step: WriterStep | None,
         rows: int,
+        jobs: tuple[str, ...] = (),
     ) -> Publication:
         text, producer, number, is_own = token or TableToken()
         told = await self._link.ask_any(
-            lambda n: PublishParts(n, tables, text, producer, number, step),
+            lambda n: PublishParts(n, tables, text, producer, number, step, jobs),
             PartsPublished,
-            node_seconds=replica_seconds_max,
+            node_seconds=insert_seconds_max,
             seconds=publish_seconds_max,
         )
         done = told.answer
@@ -397,10 +454,15 @@ def _insert_block(
 
 
 def _stage_part(
-    target: Target, part: EncodedPart, quorum: int, block: PartBytes | None, number: RequestId
+    target: Target,
+    part: EncodedPart,
+    quorum: int,
+    job: str,
+    block: PartBytes | None,
+    number: RequestId,
 ) -> StagePart:
     shard = part.manifest.shard
-    return StagePart(target.id, shard, number, part.header, quorum, block=block)
+    return StagePart(target.id, shard, number, part.header, quorum, job, block)
 
 
 def _inserted(target: Target, done: BlockInserted, token: TableToken, rows: int) -> Publication:
@@ -436,14 +498,12 @@ def replaced_partitions(
     if not isinstance(given, Mapping):
         if len(names) != 1:
             raise BadInput(
-                "replace is a list of partitions, and there are several tables or none",
+                "replace is a list of partitions, and there are parts of several tables or none",
                 hint="give it as {table: [partition, …]}",
             )
         given = {names[0]: given}
     found = {}
     for name, partitions in given.items():
-        if name not in names:
-            raise BadInput(f"replace names table {name!r}, which gets no parts")
         if isinstance(partitions, str) or not isinstance(partitions, Iterable):
             raise BadInput(f"replace is a list of partitions, not {partitions!r}")
         found[TableName(name)] = tuple(map(str, partitions))

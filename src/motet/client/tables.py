@@ -334,18 +334,30 @@ class Tables:
         with self._link.under_way:
             return await self._writes.insert(name, data, quorum, token)
 
-    async def stage(self, name: str, data: object, quorum: object = None) -> list[TablePart]:
+    async def stage(
+        self, name: str, data: object, quorum: object = None, job: object = None
+    ) -> list[TablePart]:
         """Have rows held as parts that nobody sees yet."""
         need_pyarrow("a table")
         with self._link.under_way:
-            return await self._writes.stage(table_name(name), data, quorum)
+            return await self._writes.stage(table_name(name), data, quorum, job)
+
+    async def open_job(self, job: str, names: Sequence[str]) -> None:
+        """Begin to stage parts of these tables over a longer time."""
+        with self._link.under_way:
+            await self._writes.open_job(job, [table_name(name) for name in names])
+
+    async def renew_job(self, job: str, names: Sequence[str]) -> None:
+        """Say that a job goes on."""
+        with self._link.under_way:
+            await self._writes.renew_job(job, [table_name(name) for name in names])
 
     async def publish(
-        self, parts: object, token: object, step: object, replaced: object
+        self, parts: object, token: object, step: object, replaced: object, job: object = None
     ) -> Publication:
         """Make staged parts visible."""
         with self._link.under_way:
-            return await self._writes.publish(parts, token, step, replaced)
+            return await self._writes.publish(parts, token, step, replaced, job)
 
     # Ordered writers
 

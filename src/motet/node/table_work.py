@@ -34,6 +34,7 @@ from motet.core.mergetree.work import (
     LookAtDisk,
     Release,
     Task,
+    said_by,
 )
 from motet.errors import MotetError, NodeError, ObjectMissing
 from motet.ids import NodeId, PartId
@@ -131,7 +132,7 @@ class TableWork:
         try:
             return self._do(task), None
         except MotetError as error:
-            return None, error.what
+            return None, said_by(error)
         except Exception as error:
             logger.error(
                 "work_failed", exc_info=error, extra={"fields": {"task": repr(task)[:500]}}

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from motet.core.tables.records import Engine
+from motet.core.metadata.definitions import TableEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -172,7 +172,7 @@ UNORDERED = frozenset({"Union"})
 """Those that only change the order of rows, which matters where a later row replaces an earlier one."""
 
 
-def is_row_wise(rows: DataFrame, engine: Engine) -> bool:
+def is_row_wise(rows: DataFrame, engine: TableEngine) -> bool:
     """Whether one change makes the same rows whatever is with it."""
     allowed = ROW_WISE | UNORDERED if engine == "merge" else ROW_WISE
     plan: Any = rows._jdf.queryExecution().analyzed()

@@ -1,10 +1,11 @@
 """One batch after the other: rows are made and staged by Spark's workers, and published in one step.
 
 B1  All rows that a slice makes, of all tables, become visible together, with the clock they reflect.
-B2  A slice is published once: the step that says so is in the same record as the rows (see ``progress``).
+B2  A slice is published once: the step that says so is in the same commit as the rows (see ``progress``).
 B3  Nothing is told to Spark before it is published: a batch that ends well for Spark is done.
 
-What a killed driver or a failed task has staged stays as garbage that nobody sees.
+Workers stage parts in a staging job; while Spark works, the driver holds its lease, so that the replicas keep
+what is staged however long a batch takes. What a killed driver or a failed task has staged is let go by them.
 
 Spark works on all tables in one job, and its error names neither. So after a failure each table is worked on
 alone, without writing anything, until one fails; then its half of the changes that fails, and so on, down to
@@ -27,8 +28,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from motet.client.publication import TablePart
 from motet.core.clock.hlc import Clock
-from motet.core.tables.records import StagedPart, WriterStep
+from motet.core.clock.writer_step import WriterStep
 from motet.errors import MotetError, WriterFenced
 from motet.ids import WriterName
 from motet.limits import feed_splits_max
@@ -37,8 +39,9 @@ from motet.pipeline.checkpoint import Checkpoint
 from motet.pipeline.failure import SPARK_ERRORS, Say, failure_of, going_on, located, silent
 from motet.pipeline.plan import Plan, PlannedTable
 from motet.pipeline.progress import Slice, decide, done_through, place_after, worked_on
+from motet.pipeline.staging_lease import StagingLease, new_job
 from motet.pipeline.status import lag
-from motet.pipeline.table_writer import stage_batches, staged_from_bytes, staged_to_bytes
+from motet.pipeline.table_writer import parts_from_bytes, parts_to_bytes, stage_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, Row
@@ -264,9 +267,11 @@ class BatchWorker:
         todo = worked_on(step)
         if handed_out.after != todo.after:
             feed = self._read(feed.sparkSession, todo)
-        with going_on(self._say, f"batch {batch}", feed.sparkSession):
-            changes, parts = self._stage(feed, batch)
-        if self._db.publish(parts, step=step).duplicate:
+        job = new_job()
+        lease = StagingLease(self._db, job, [table.name for table in self._plan.tables])
+        with going_on(self._say, f"batch {batch}", feed.sparkSession), lease:
+            changes, parts = self._stage(feed, batch, job)
+        if self._db.publish(parts, step=step, job=job if lease.is_open else None).duplicate:
             self._confirm(step)
         self.last = step
         self.batches += 1
@@ -289,7 +294,7 @@ class BatchWorker:
             .load()
         )
 
-    def _stage(self, feed: DataFrame, batch: int) -> tuple[int, list[StagedPart]]:
+    def _stage(self, feed: DataFrame, batch: int, job: str) -> tuple[int, list[TablePart]]:
         """How many changes there are, and the parts that they make. No changes make no rows."""
         feed = feed.persist()  # read once, though each table looks at it
         try:
@@ -299,16 +304,16 @@ class BatchWorker:
             if count > task_changes:
                 self._say(f"batch {batch}: makes rows of {count} changes")
             tasks = min(-(-count // task_changes), feed_splits_max)
-            staged = [self._staged(table, feed, tasks) for table in self._plan.tables]
+            staged = [self._staged(table, feed, tasks, job) for table in self._plan.tables]
             try:
                 found = reduce(DataFrame.unionAll, staged).collect()  # one job for all tables
             except SPARK_ERRORS as error:
                 raise self._located(error, feed, batch) from None
         finally:
             feed.unpersist()
-        return count, [part for row in found for part in staged_from_bytes(bytes(row.parts))]
+        return count, [part for row in found for part in parts_from_bytes(bytes(row.parts))]
 
-    def _staged(self, table: PlannedTable, feed: DataFrame, tasks: int) -> DataFrame:
+    def _staged(self, table: PlannedTable, feed: DataFrame, tasks: int, job: str) -> DataFrame:
         """The parts that a table's rows become, one row for each."""
         try:
             rows = table.rows_of(self._plan.changes(feed)).coalesce(tasks)
@@ -317,7 +322,7 @@ class BatchWorker:
                 raise
             where = f"table {table.name} ({place_of(table)})"
             raise located(error, f"{self._plan.name} has stopped", where) from error
-        return numbered(rows).mapInArrow(self._stager(table), STAGED)
+        return numbered(rows).mapInArrow(self._stager(table, job), STAGED)
 
     def _located(self, error: BaseException, feed: DataFrame, batch: int) -> BaseException:
         """The error with the table, the function and the change it came from, if they can be found."""
@@ -328,15 +333,15 @@ class BatchWorker:
         return located(culprit.error, f"{self._plan.name} has stopped", culprit.where)
 
     def _stager(
-        self, table: PlannedTable
+        self, table: PlannedTable, job: str
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         endpoint, name, columns = self._endpoint, table.name, table.schema.names
 
         def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             named = (batch.rename_columns(columns) for batch in batches)
-            parts = stage_batches(endpoint, name, named)
+            parts = stage_batches(endpoint, name, job, named)
             if parts:
-                data = pa.array([staged_to_bytes(parts)], pa.binary())
+                data = pa.array([parts_to_bytes(parts)], pa.binary())
                 yield pa.RecordBatch.from_arrays([data], names=["parts"])
 
         return stage

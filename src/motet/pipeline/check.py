@@ -1,9 +1,10 @@
 """Recomputes the tables of a pipeline by batch jobs, at the clock they reflect, and compares.
 
-What is compared is one moment: the pipeline's last step, and the tables as they were before the next one. A
-pipeline may go on publishing meanwhile. A table whose function looks at one change at a time is recomputed
-from the whole feed in one job; the others slice by slice, along the steps that the parts of the tables were
-published in (see ``is_row_wise``).
+What is compared is one moment: the version at which the pipeline's last step was published. A pipeline may go
+on publishing meanwhile. A table whose function looks at one change at a time is recomputed from the whole
+feed in one job; the others slice by slice, along the steps that are remembered with the pipeline (see
+``is_row_wise``). Of those the last 10,000 are, so of a pipeline that has taken more such tables cannot be
+recomputed.
 
 Rows of a ``merge`` table are compared as a bag: how often each row is there. Of a ``replacing`` table one row
 per key is expected: that with the highest version, of several such the latest, and none if it is a
@@ -23,9 +24,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
-from motet.core.clock.hlc import ZERO, Clock, plus
-from motet.core.tables.messages import VisiblePart
-from motet.core.tables.records import WriterStep
+from motet.client.publication import WriterInfo
+from motet.core.clock.hlc import ZERO, Clock
 from motet.errors import BadPipeline
 from motet.pipeline.arrow_types import quoted, spark_schema
 from motet.pipeline.definition import Pipeline, TableDefinition
@@ -146,7 +146,8 @@ def check_pipeline(
     plan = make_plan(spark, pipeline, (feed or db).streams())
     check_feed(plan.name, info.step, feed)
     check_tables(db, plan)
-    audit = _Audit(db, feed or db, spark, plan, info.step)
+    audit = _Audit(db, feed or db, spark, plan, info)
+    audit.check_steps()
     checks = []
     for table in plan.tables:
         what = f"recomputing table {table.name}"
@@ -164,21 +165,30 @@ class _Audit:
     """One moment of a pipeline."""
 
     def __init__(
-        self, db: Database, source: Database, spark: SparkSession, plan: Plan, last: WriterStep
+        self, db: Database, source: Database, spark: SparkSession, plan: Plan, info: WriterInfo
     ) -> None:
         self._db = db
         self._source = source
         self._spark = spark
         self._plan = plan
-        self._last = last
-        snapshot = db.snapshot(*(table.name for table in plan.tables))
-        parts = [part for table in snapshot.tables.values() for part in table.parts]
-        own = [part.step for part in parts if part.step and part.step.writer == last.writer]
-        self._slices = slices_of(own, last)
-        self._at = moment_of(parts, last, snapshot.clock)
+        assert info.step is not None
+        self._last = info.step
+        #: the moment of the last step
+        self._version = info.version
+        self._slices = slices_of(db.writer_steps(info.step.writer), info.step)
+
+    def check_steps(self) -> None:
+        """``BadPipeline`` unless all steps are remembered that a table has to be recomputed by."""
+        by_steps = [table.name for table in self._plan.tables if not table.is_row_wise]
+        if by_steps and self._slices[0].after != ZERO:
+            raise BadPipeline(
+                f"{self._plan.name} has taken {self._last.epoch + 1} steps, and the first of them are "
+                f"forgotten: table {by_steps[0]} depends on where they ended",
+                hint="check a pipeline of this file under another --name, with other names for its tables",
+            )
 
     def check(self, table: PlannedTable) -> TableCheck:
-        actual = self._read("table", table.name, at=str(self._at))
+        actual = self._read("table", table.name, at=str(self._version))
         slices = [Slice(ZERO, self._last.through)] if table.is_row_wise else self._own_slices()
         with tempfile.TemporaryDirectory(prefix="motet-check-") as folder:
             made = self._made(table, slices, Path(folder, "rows"))
@@ -231,16 +241,6 @@ def has_changes(db: Database, streams: tuple[str, ...], slice_: Slice) -> bool:
         if page.changes or not page.more:
             return bool(page.changes)
         after = page.cursor
-
-
-def moment_of(parts: list[VisiblePart], last: WriterStep, now: Clock) -> Clock:
-    """The latest clock at which the last step is visible, and nothing of a later one."""
-    later = [
-        part.clock
-        for part in parts
-        if part.step and part.step.writer == last.writer and part.step.epoch > last.epoch
-    ]
-    return plus(min(later), -1) if later else now
 
 
 def _grouped(items: list[tuple[int, Slice]], size: int) -> Iterator[list[tuple[int, Slice]]]:

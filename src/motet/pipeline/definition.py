@@ -14,13 +14,12 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from motet.core.metadata.definitions import NAME
-from motet.core.tables.records import Engine
+from motet.core.metadata.definitions import NAME, TableEngine
 from motet.errors import BadPipeline, MissingLibrary
 from motet.limits import table_shards_max
 
@@ -42,7 +41,7 @@ class TableDefinition:
     """A table, and the function that makes its rows from changes."""
 
     name: str
-    engine: Engine
+    engine: TableEngine
     order_by: tuple[str, ...]
     version: str | None
     tombstone: str | None
@@ -50,6 +49,7 @@ class TableDefinition:
     function: TableFunction
     #: its rows are meant to depend on which changes came in one batch
     per_batch: bool = False
+    partition_by: str | None = None
 
     def special_columns(self) -> tuple[tuple[str, str], ...]:
         """The columns that the result has to have, and what for."""
@@ -61,19 +61,20 @@ class TableDefinition:
 
 def table(
     *,
-    engine: Engine,
+    engine: TableEngine,
     order_by: Sequence[str],
     version: str | None = None,
     tombstone: str | None = None,
     name: str | None = None,
     shards: int = 1,
     per_batch: bool = False,
+    partition_by: str | None = None,
 ) -> Callable[[F], F]:
     """Mark a function of a pipeline file: what it makes of the changes becomes rows of a table.
 
     The table is called like the function, or ``name``. Engine ``merge`` keeps every row; ``replacing`` keeps
     of each key ``order_by`` the row with the highest ``version``, and none if that one's ``tombstone`` is
-    true.
+    true. ``shards`` and ``partition_by`` are as for ``db.create_table``.
 
     A function sees the changes of one batch. One that joins streams, or groups several of them together, is
     refused, unless ``per_batch`` says that a result for each batch is what is wanted.
@@ -81,6 +82,7 @@ def table(
 
     def mark(function: F) -> F:
         made = _definition(function, name, engine, order_by, version, tombstone, shards, per_batch)
+        made = replace(made, partition_by=_expression(partition_by, f"table {made.name}"))
         function.__globals__.setdefault(MARKS, []).append(made)
         return function
 
@@ -90,7 +92,7 @@ def table(
 def _definition(
     function: object,
     name: str | None,
-    engine: Engine,
+    engine: TableEngine,
     order_by: object,
     version: str | None,
     tombstone: str | None,
@@ -107,7 +109,7 @@ def _definition(
         )
     what = f"table {called}"
     _check_parameters(function, what)
-    if engine not in get_args(Engine):
+    if engine not in get_args(TableEngine):
         raise BadPipeline(f"{what}: engine is {engine!r}", hint='"merge" or "replacing"')
     if engine == "merge" and (version is not None or tombstone is not None):
         raise BadPipeline(
@@ -120,6 +122,12 @@ def _definition(
         raise BadPipeline(f"{what}: per_batch is True or False, not {per_batch!r}")
     columns = _columns(order_by, what)
     return TableDefinition(called, engine, columns, version, tombstone, shards, function, per_batch)
+
+
+def _expression(partition_by: object, what: str) -> str | None:
+    if partition_by is not None and not isinstance(partition_by, str):
+        raise BadPipeline(f"{what}: partition_by is text, not {partition_by!r}")
+    return partition_by
 
 
 def _check_parameters(function: FunctionType, what: str) -> None:

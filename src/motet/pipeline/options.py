@@ -10,20 +10,23 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Literal, TypeVar, get_args
 
 import msgspec
 
 from motet.client.cursors import OLDEST, PIPELINES
 from motet.client.link import parse_endpoint
+from motet.client.table_reading import Consistency
 from motet.core.clock.hlc import Clock
+from motet.core.mergetree.version import Version, parse_version
 from motet.core.streams.orders import cursor_name_length_max
 from motet.errors import BadInput, MotetError
 from motet.limits import name_length_max
 
 ENDPOINT_VARIABLE = "MOTET_ENDPOINT"
 
-Consistency = Literal["sequential", "eventual"]
+OverwriteMode = Literal["static", "dynamic"]
 Use = Literal["read a table", "read a feed", "follow a feed", "write a table"]
 
 #: an option -> what it is for, and the uses that take it
@@ -37,7 +40,7 @@ OPTIONS: dict[str, tuple[str, tuple[Use, ...]]] = {
     ),
     "where": ("conditions on the rows to read", ("read a table",)),
     "consistency": ("sequential or eventual", ("read a table",)),
-    "at": ("the clock to read at", ("read a table",)),
+    "at": ("the version or the time to read at", ("read a table",)),
     "after": ("the clock after which to begin, or oldest", ("read a feed",)),
     "up_to": ("the last clock to read", ("read a feed",)),
     "startingClock": ("the clock after which a new query begins, or oldest", ("follow a feed",)),
@@ -45,6 +48,10 @@ OPTIONS: dict[str, tuple[str, tuple[Use, ...]]] = {
     "maxRowsPerBatch": ("another name of maxChangesPerBatch", ("follow a feed",)),
     "cursor": ("a name under which nothing is pruned that is not read yet", ("follow a feed",)),
     "token": ("a name under which this write happens once", ("write a table",)),
+    "partitionOverwriteMode": (
+        "static or dynamic: which partitions are overwritten",
+        ("write a table",),
+    ),
 }
 _NAMES = {name.lower(): name for name in OPTIONS}
 SPARKS_CHECKPOINT = "checkpointlocation"
@@ -73,7 +80,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
     #: checked when the columns are known
     where: str | None = None
     consistency: Consistency = "sequential"
-    at: Clock | None = None
+    at: Version | datetime | None = None
     after: Clock | Literal["oldest"] | None = None
     up_to: Clock | None = None
     starting_clock: Clock | Literal["oldest"] | None = None
@@ -81,6 +88,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
     #: the name of the query's cursor
     cursor: str | None = None
     token: str | None = None
+    overwrite_mode: OverwriteMode | None = None
 
     def check_use(self, use: Use) -> None:
         """Refuse options that mean nothing for this use."""
@@ -123,6 +131,11 @@ def parse_options(given: Mapping[str, str], endpoint: str | None = None) -> Sour
         )
     if "maxChangesPerBatch" in texts and "maxRowsPerBatch" in texts:
         raise BadInput("both option maxChangesPerBatch and maxRowsPerBatch are given")
+    if "at" in texts and texts.get("consistency") == "eventual":
+        raise BadInput(
+            "option at names a version, and consistency=eventual asks for none",
+            hint="give one of them",
+        )
 
     def value(name: str, parse: Callable[[str], T], default: T) -> T:
         return _parsed(name, parse, texts[name]) if name in texts else default
@@ -136,13 +149,14 @@ def parse_options(given: Mapping[str, str], endpoint: str | None = None) -> Sour
         columns=value("columns", _names, ()),
         where=value("where", _text, None),
         consistency=value("consistency", _consistency, "sequential"),
-        at=value("at", Clock.parse, None),
+        at=value("at", _version_or_time, None),
         after=value("after", _place, None),
         up_to=value("up_to", Clock.parse, None),
         starting_clock=value("startingClock", _place, None),
         changes_per_batch=value("maxChangesPerBatch", _changes, changes),
         cursor=value("cursor", _cursor, None),
         token=value("token", _token, None),
+        overwrite_mode=value("partitionOverwriteMode", _overwrite_mode, None),
     )
 
 
@@ -227,6 +241,29 @@ def _consistency(text: str) -> Consistency:
     if text == "eventual":
         return "eventual"
     raise BadInput(f"{text[:60]!r} is not a consistency", hint="sequential or eventual")
+
+
+def _version_or_time(text: str) -> Version | datetime | None:
+    if "@" in text:
+        return parse_version(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadInput(
+            f"{text[:60]!r} is neither a version nor a time",
+            hint="for instance 500@a1b2, or 2026-11-16T12:00:00Z",
+        ) from None
+    if found.tzinfo is None:
+        raise BadInput(f"{text[:60]!r} has no time zone", hint="for instance 2026-11-16T12:00:00Z")
+    return found
+
+
+def _overwrite_mode(text: str) -> OverwriteMode | None:
+    if text.lower() == "static":
+        return "static"
+    if text.lower() == "dynamic":
+        return "dynamic"
+    raise BadInput(f"{text[:60]!r} is not a way to overwrite", hint="static or dynamic")
 
 
 def _place(text: str) -> Clock | Literal["oldest"] | None:

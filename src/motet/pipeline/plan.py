@@ -23,13 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
+from motet.client.publication import WriterInfo
+from motet.columnar.definitions import make_definition
 from motet.columnar.feed import feed_schema
-from motet.columnar.ordering import check_sortable
 from motet.columnar.schema import decode_schema, encode_schema
+from motet.core.clock.writer_step import WriterStep
 from motet.core.onelog.messages import StreamInfo
-from motet.core.tables.messages import WriterInfo
-from motet.core.tables.records import WriterStep
-from motet.errors import BadPipeline, BadSchema, MotetError, NoSuchStream, NoSuchTable
+from motet.errors import BadInput, BadPipeline, MotetError, NoSuchStream, NoSuchTable
+from motet.ids import TableId
 from motet.pipeline.analysis import across_batches, is_row_wise, marked
 from motet.pipeline.arrow_types import arrow_schema, quoted, spark_schema
 from motet.pipeline.definition import Pipeline, TableDefinition, line_of
@@ -180,7 +181,7 @@ def make_plan(spark: SparkSession, pipeline: Pipeline, streams: Sequence[StreamI
 
 def create_tables(db: Database, plan: Plan, last: WriterInfo | None) -> None:
     """Make sure that all tables are there, and are ours; what cannot be is refused before one is made."""
-    known = {str(info.spec.name): info for info in db.tables()}
+    known = {info.name for info in db.tables()}
     for writer in db.writers():
         for table in plan.tables:
             if writer.writer != plan.name and table.name in writer.tables:
@@ -202,6 +203,7 @@ def create_tables(db: Database, plan: Plan, last: WriterInfo | None) -> None:
             table.name,
             table.schema,
             order_by=list(made.order_by),
+            partition_by=made.partition_by,
             shards=made.shards,
             engine=made.engine,
             version=made.version,
@@ -222,7 +224,7 @@ def check_feed(name: str, last: WriterStep | None, feed: Database | None) -> Non
 
 def check_tables(db: Database, plan: Plan) -> None:
     """``NoSuchTable`` unless all tables are there."""
-    known = {str(info.spec.name) for info in db.tables()}
+    known = {info.name for info in db.tables()}
     for table in plan.tables:
         if table.name not in known:
             raise NoSuchTable(f"there is no table {table.name}", hint="run the pipeline first")
@@ -254,7 +256,7 @@ def _plan_table(definition: TableDefinition, changes: Changes) -> PlannedTable:
         )
     _check_columns(definition, schema.names)
     columns = decode_schema(encode_schema(_table_schema(definition, schema.fields), what=what))
-    _check_types(definition, columns)
+    _check_definition(definition, columns)
     if not definition.per_batch:
         _check_batches(definition, result, changes)
     return PlannedTable(definition, columns, is_row_wise(result, definition.engine))
@@ -291,16 +293,19 @@ def _check_columns(definition: TableDefinition, columns: list[str]) -> None:
             )
 
 
-def _check_types(definition: TableDefinition, columns: pa.Schema) -> None:
+def _check_definition(definition: TableDefinition, columns: pa.Schema) -> None:
     """Refuse what the database would, before the tables beside this one are made."""
-    what, version, tombstone = f"table {definition.name}", definition.version, definition.tombstone
     try:
-        check_sortable(columns, (*definition.order_by, *([] if version is None else [version])))
-    except BadSchema as error:
-        raise BadPipeline(f"{what}: {error.what}") from None
-    if tombstone is not None and not pa.types.is_boolean(columns.field(tombstone).type):
-        kind = columns.field(tombstone).type
-        raise BadPipeline(f"{what}: the tombstone column {tombstone} is {kind}, not a boolean")
+        make_definition(
+            *(definition.name, TableId(""), columns, definition.order_by),
+            partition_by=definition.partition_by,
+            shards=definition.shards,
+            engine=definition.engine,
+            version=definition.version,
+            tombstone=definition.tombstone,
+        )
+    except BadInput as error:
+        raise BadPipeline(f"table {definition.name}: {error.what}", hint=error.advice) from None
 
 
 def _table_schema(definition: TableDefinition, fields: list[StructField]) -> pa.Schema:

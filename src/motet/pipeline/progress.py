@@ -1,7 +1,7 @@
 """How far a pipeline is, what is left to do of a slice of the feed, and the cursor that keeps the rest.
 
-The truth is the pipeline's last step in the database: it was written in the same atomic record as the rows
-that it stands for. What Spark remembers, its checkpoint, is only where Spark goes on reading, and may be
+The truth is the pipeline's last step in the database: it was written in the same commit as the rows that it
+stands for. What Spark remembers, its checkpoint, is only where Spark goes on reading, and may be
 missing, old, or copied; so each slice that Spark hands out is held against the truth:
 
 ========================  =====================================================================
@@ -36,13 +36,15 @@ commits a batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from motet.client.cursors import OLDEST, FeedPosition, NamedCursor, cursor_text, pipeline_cursor
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.tables.records import WriterStep
+from motet.core.clock.writer_step import WriterStep
+from motet.core.mergetree.messages import PublishedStep
 from motet.errors import BadCheckpoint
 from motet.errors.shards import CursorExpired
 from motet.ids import StreamName, WriterName
@@ -94,21 +96,11 @@ def worked_on(step: WriterStep) -> Slice:
     return Slice(ZERO if step.after is None else step.after, step.through)
 
 
-def slices_of(steps: list[WriterStep], last: WriterStep) -> list[Slice]:
-    """All slices up to the last step, oldest first, from the steps that are known of one writer.
-
-    Steps that published no rows are not known afterwards: what lies between two that are is one slice.
-    """
-    slices = []
-    done = ZERO
-    known = {step.epoch: step for step in [*steps, last] if step.epoch <= last.epoch}
-    for epoch in sorted(known):
-        slice_ = worked_on(known[epoch])
-        if slice_.after > done:
-            slices.append(Slice(done, slice_.after))
-        slices.append(slice_)
-        done = slice_.through
-    return slices
+def slices_of(steps: Sequence[PublishedStep], last: WriterStep) -> list[Slice]:
+    """The slices of the steps that are remembered of a writer up to this one, oldest first."""
+    earlier = [step for step in steps if step.epoch < last.epoch]
+    slices = [Slice(ZERO if step.after is None else step.after, step.through) for step in earlier]
+    return [*slices, worked_on(last)]
 
 
 class FeedCursor:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from motet.client.cursors import OLDEST
+from motet.client.publication import WriterInfo
 from motet.core.clock.hlc import Clock
-from motet.core.tables.messages import WriterInfo
 from motet.errors import BadInput, MotetError, PipelineFailed, WriterFenced
 from motet.errors.shards import CursorExpired
 from motet.limits import writer_note_length_max

@@ -30,22 +30,21 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from motet.client.parts import DirectParts, token_of
-from motet.client.sync import connect
-from motet.core.clock.hlc import Clock
 from motet.errors import BadInput, MissingLibrary, MotetError
 from motet.pipeline.java import find_java, spark_home, spark_java_home
-from motet.pipeline.options import ENDPOINT_VARIABLE, SourceOptions, find_endpoint, parse_options
+from motet.pipeline.options import ENDPOINT_VARIABLE, find_endpoint, parse_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from motet.client.publication import TableSnapshot
+    from motet.core.mergetree.version import Version
 
 
 LOOPBACK = "127.0.0.1"
@@ -277,9 +276,9 @@ def read_table(
     *,
     endpoint: str | None = None,
     columns: Sequence[str] = (),
-    at: Clock | None = None,
+    at: Version | datetime | str | None = None,
 ) -> DataFrame:
-    """A table at a clock, or now: a snapshot, whatever is done with the DataFrame.
+    """A table at a version or a moment, or now: a snapshot, whatever is done with the DataFrame.
 
     The rows are those of ``format("motet")``. Where Spark reads the files itself, every column may be null as
     far as it knows.
@@ -287,31 +286,34 @@ def read_table(
     need_libraries()
     from motet.pipeline.table_reader import table_snapshot, table_spark_schema
 
-    given = {"table": table, "columns": ",".join(columns), "at": str(at) if at else ""}
+    moment = at.isoformat() if isinstance(at, datetime) else at
+    given = {"table": table, "columns": ",".join(columns), "at": str(moment) if moment else ""}
     texts = {name: text for name, text in given.items() if text or name == "table"}
     options = parse_options(texts, endpoint)
     snapshot = table_snapshot(options)
-    files = _files_at_hand(spark, snapshot, options)
+    files = _files_at_hand(snapshot) if _is_local(spark) else []
     if files:
         return spark.read.schema(table_spark_schema(snapshot, options)).parquet(*files)
-    reader = spark.read.format("motet").options(**{**texts, "at": str(snapshot.clock)})
+    reader = spark.read.format("motet").options(**{**texts, "at": str(snapshot.version)})
     return reader.option("endpoint", options.endpoint).load()
 
 
-def _files_at_hand(
-    spark: SparkSession, snapshot: TableSnapshot, options: SourceOptions
-) -> list[str]:
+def _files_at_hand(snapshot: TableSnapshot) -> list[str]:
     """The files of the snapshot, as Spark names them; none if it cannot read them by itself."""
-    if snapshot.spec.engine != "merge" or not _is_local(spark):
+    from motet.client.table_files import local_path
+
+    definition = snapshot.definition
+    if definition.engine != "merge":
         return []
-    with connect(options.endpoint) as db:
-        locator = db.parts_locator()
-    folder = Path(locator.folder)
-    is_here = bool(locator.token) and token_of(folder) == locator.token
-    if not is_here or PATTERN & set(locator.folder):
-        return []
-    store = DirectParts(folder)
-    return [f"file:{store.source(key, size)}" for key, size in snapshot.files()]
+    files = []
+    for location in snapshot.files():
+        if location.header.schema != definition.schema_version:
+            return []  # its columns are not those of the table
+        path = local_path(location)
+        if path is None or PATTERN & set(str(path)):
+            return []
+        files.append(f"file:{path}")
+    return files
 
 
 def _is_local(spark: SparkSession) -> bool:

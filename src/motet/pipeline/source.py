@@ -5,7 +5,7 @@
     spark.read.format("motet").option("table", "sales").load()
     spark.read.format("motet").option("streams", "orders,stock").option("up_to", "(…,…)").load()
     spark.readStream.format("motet").option("streams", "orders,stock").load()
-    df.write.format("motet").option("table", "sales").mode("append").save()
+    df.write.format("motet").option("table", "sales").mode("append").save()    # or overwrite
 
 Spark finds it by itself. A batch that is loaded is a snapshot: whatever is done with the DataFrame reads the
 same.
@@ -56,12 +56,13 @@ class MotetSource(DataSource):
         return "motet"
 
     def schema(self) -> StructType:
-        """The columns; from here on it is also settled at which clock they are read."""
+        """The columns; from here on it is also settled at which version or clock they are read."""
         if self._asked.table is not None:
             from motet.pipeline.table_reader import table_snapshot, table_spark_schema
 
             snapshot = table_snapshot(self._asked)
-            self._asked = replace(self._asked, at=snapshot.clock)
+            if self._asked.consistency == "sequential":
+                self._asked = replace(self._asked, at=snapshot.version)
             return table_spark_schema(snapshot, self._asked)
         from motet.pipeline.feed_reader import load_feed
 

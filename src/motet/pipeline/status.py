@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from motet.client.cursors import NamedCursor
+from motet.client.publication import WriterInfo
 from motet.core.clock.hlc import Clock
-from motet.core.tables.messages import WriterInfo
 from motet.errors import BadCheckpoint, BadInput, MotetError, NodeError
 from motet.errors.shards import CursorExpired
 from motet.limits import page_changes_max

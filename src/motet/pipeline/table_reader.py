@@ -4,37 +4,36 @@ Only the columns that are asked for are read, and of them only the ranges of row
 conditions. Of a table that replaces, conditions on the key are applied while reading; others only when the
 latest rows are known, or a row that was replaced long ago would come back.
 
-Spark 4.3 plans a read when a DataFrame is first used, and keeps the plan. So the snapshot is taken when the
-DataFrame is loaded, and all its uses read the same; to see what came later, load it again.
+Spark 4.3 plans a read when a DataFrame is first used, and keeps the plan. So the version is settled when the
+DataFrame is loaded, and all its uses read the same; to see what came later, load it again. An *eventual* read
+has no version: it is what some replica of each shard has when the read is planned.
 
-A table that keeps all its rows is read part by part, neighbours together. A task costs Spark and its worker
-as much as a few hundred thousand rows: so there are as many tasks as run side by side, or a multiple of that
-where they would get too long, and fewer where there is little to read. A table that keeps the latest row of a
-key needs all rows of a key in one task: a small one is read by a single task, a large one in ranges of the
-first column of its key, each task taking its range from every part. Nulls are a range of their own.
+A task gets parts and says nothing to the keeper: it opens them in a folder of its own machine, or over HTTP
+at any node that has them. A table that keeps all its rows is read part by part, neighbours together. A task
+costs Spark and its worker as much as a few hundred thousand rows: so there are as many tasks as run side by
+side, or a multiple of that where they would get too long, and fewer where there is little to read.
+
+A table that keeps the latest row of a key needs all rows of a key in one task. These are in one shard and
+partition, which is called a place here: small places are read together by one task, a large one in ranges of
+the first column of its key, each task taking its range from every part of the place.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, BinaryIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.datasource import Filter as SparkFilter
 from pyspark.sql.types import StructType
 
-from motet.client.parts import PartsLocator, open_parts
-from motet.client.publication import TableSnapshot
+from motet.client.publication import PartLocation, ShownPart, TableSnapshot
 from motet.client.sync import connect
-from motet.columnar.filters import Filter, GreaterOrEqual, IsNull, Less, can_filter, rows_kept
-from motet.columnar.latest import latest_rows
-from motet.columnar.part_file import read_part
-from motet.columnar.part_layout import row_group_rows
-from motet.ids import ObjectKey
+from motet.client.table_files import open_parts
+from motet.columnar.filters import Filter, GreaterOrEqual, Less, can_filter
+from motet.columnar.part_reader import read_batches
 from motet.pipeline.arrow_types import arrow_schema, check_asked, fitted, picked, spark_schema
 from motet.pipeline.options import SourceOptions
 from motet.pipeline.session import cores, settle_in
@@ -47,42 +46,26 @@ task_rows_max, task_bytes_max = 4_000_000, 128 << 20
 """A task gets about so many at most: it shows progress, and one that fails is not too much to do again."""
 
 replacing_task_rows = 1_000_000
-"""A table that replaces is cut into ranges of about so many rows."""
-
-File = tuple[ObjectKey, int]
+"""A table that replaces is cut into tasks of about so many rows."""
 
 
 class TableTask(InputPartition):
-    """What one task reads: some files, and of them the rows in a range of the key."""
+    """What one task reads: some parts, and of them the rows in a range of the key."""
 
-    def __init__(
-        self, locator: PartsLocator, files: tuple[File, ...], key_range: tuple[Filter, ...] = ()
-    ) -> None:
+    def __init__(self, parts: Sequence[PartLocation], key_range: tuple[Filter, ...] = ()) -> None:
         super().__init__(None)
-        self.locator = locator
-        #: of parts, oldest first, with their sizes in bytes
-        self.files = files
+        #: of each shard oldest first
+        self.parts = tuple(parts)
         self.key_range = key_range
 
 
-@contextmanager
-def open_files(
-    locator: PartsLocator, files: tuple[File, ...]
-) -> Iterator[Iterator[str | BinaryIO]]:
-    """Files of parts as they are read: from this machine's disk, or in ranges from a node."""
-    store = open_parts(locator)
-    try:
-        yield (store.source(key, size_bytes) for key, size_bytes in files)
-    finally:
-        asyncio.run(store.close())
-
-
-def plan(snapshot: TableSnapshot, locator: PartsLocator, side_by_side: int) -> list[TableTask]:
+def plan(snapshot: TableSnapshot, side_by_side: int) -> list[TableTask]:
     """The tasks of a read, of which so many can run at once; at least one, since Spark wants one."""
-    files = tuple(snapshot.files())
-    if snapshot.spec.engine == "merge":
-        return [TableTask(locator, group) for group in _groups(snapshot, files, side_by_side)]
-    return [TableTask(locator, files, ends) for ends in _key_ranges(snapshot, files, locator)]
+    if snapshot.definition.engine == "merge":
+        tasks = [TableTask(group) for group in _groups(snapshot, side_by_side)]
+    else:
+        tasks = list(_tasks_by_place(snapshot))
+    return tasks or [TableTask(())]
 
 
 def tasks_for(rows: int, size_bytes: int, side_by_side: int) -> int:
@@ -93,45 +76,61 @@ def tasks_for(rows: int, size_bytes: int, side_by_side: int) -> int:
     return min(most, side_by_side * max(rounds_rows, rounds_bytes, 1))
 
 
-def _groups(
-    snapshot: TableSnapshot, files: tuple[File, ...], side_by_side: int
-) -> list[tuple[File, ...]]:
+def _groups(snapshot: TableSnapshot, side_by_side: int) -> list[list[PartLocation]]:
     """Neighbours together: a part goes to the task to which its middle row belongs."""
     total = max(snapshot.rows, 1)
-    tasks = tasks_for(total, sum(size_bytes for _, size_bytes in files), side_by_side)
-    groups: list[list[File]] = [[] for _ in range(tasks)]
+    tasks = tasks_for(total, sum(part.size_bytes for part in snapshot.parts), side_by_side)
+    groups: list[list[PartLocation]] = [[] for _ in range(tasks)]
     before = 0
-    for file, visible in zip(files, snapshot.parts, strict=True):
-        rows = visible.part.staged.rows
-        groups[min((2 * before + rows) * tasks // (2 * total), tasks - 1)].append(file)
-        before += rows
-    return [tuple(group) for group in groups if group] or [()]
+    for part in snapshot.parts:
+        group = min((2 * before + part.rows) * tasks // (2 * total), tasks - 1)
+        groups[group].append(part.location)
+        before += part.rows
+    return [group for group in groups if group]
 
 
-def _key_ranges(
-    snapshot: TableSnapshot, files: tuple[File, ...], locator: PartsLocator
-) -> list[tuple[Filter, ...]]:
-    """Filters that share the rows out; together they keep every row, and each row is kept by one."""
-    if snapshot.rows <= replacing_task_rows:
-        return [()]
+def _tasks_by_place(snapshot: TableSnapshot) -> Iterator[TableTask]:
+    """Small places together, a large one in ranges."""
+    places: dict[tuple[int, str], list[ShownPart]] = {}
+    for part in snapshot.parts:
+        places.setdefault((part.shard, part.partition), []).append(part)
+    together: list[PartLocation] = []
+    rows_together = 0
+    for parts in places.values():
+        rows = sum(part.rows for part in parts)
+        locations = [part.location for part in parts]
+        if rows > replacing_task_rows:
+            yield from _ranges(snapshot, locations, rows)
+            continue
+        if together and rows_together + rows > replacing_task_rows:
+            yield TableTask(together)
+            together, rows_together = [], 0
+        together, rows_together = together + locations, rows_together + rows
+    if together:
+        yield TableTask(together)
+
+
+def _ranges(
+    snapshot: TableSnapshot, locations: list[PartLocation], rows: int
+) -> Iterator[TableTask]:
+    """The parts of one place, cut by filters that keep every row in one task. A key has no nulls."""
     schema: pa.Schema = snapshot.schema
-    column = snapshot.spec.order_by[0]
-    lows = _lows(files, locator, column)
-    cuts = _cuts(lows, -(-snapshot.rows // replacing_task_rows))
-    if not cuts or not all(can_filter(Less(column, cut), schema) for cut in cuts):
-        return [()]
+    column = snapshot.definition.order_by[0]
+    cuts = _cuts(_lows(locations, column), -(-rows // replacing_task_rows))
+    if not all(can_filter(Less(column, cut), schema) for cut in cuts):
+        cuts = []
     starts = [(), *((GreaterOrEqual(column, cut),) for cut in cuts)]
     ends = [*((Less(column, cut),) for cut in cuts), ()]
-    ranges: list[tuple[Filter, ...]] = [(*s, *e) for s, e in zip(starts, ends, strict=True)]
-    return [(IsNull(column),), *ranges] if schema.field(column).nullable else ranges
+    for start, end in zip(starts, ends, strict=True):
+        yield TableTask(locations, (*start, *end))
 
 
-def _lows(files: tuple[File, ...], locator: PartsLocator, column: str) -> list[tuple[Any, int]]:
+def _lows(locations: list[PartLocation], column: str) -> list[tuple[Any, int]]:
     """The lowest key of each row group and its rows, as far as the files tell."""
     found = []
-    with open_files(locator, files) as sources:
+    with open_parts(locations) as sources:
         for source in sources:
-            with pq.ParquetFile(source) as file:
+            with source.open() as file:
                 groups = [file.metadata.row_group(n) for n in range(file.metadata.num_row_groups)]
             for group in groups:
                 low = _low(group, column)
@@ -165,17 +164,19 @@ def _cuts(lows: list[tuple[Any, int]], tasks: int) -> list[Any]:
 
 
 class TableReader(DataSourceReader):
-    """Reads a table at one clock."""
+    """Reads a table at one version."""
 
     def __init__(
         self, options: SourceOptions, schema: StructType, side_by_side: int | None = None
     ) -> None:
-        self._endpoint = options.endpoint
+        self._options = options
         #: tasks of the session that can run at once
         self._side_by_side = side_by_side or cores()
         name = options.table_name("read a table")
         snapshot = table_snapshot(options)
-        self._spec, self._clock = snapshot.spec, snapshot.clock
+        if options.consistency == "sequential":
+            self._options = replace(options, at=snapshot.version)
+        self._definition = snapshot.definition
         self._own: pa.Schema = snapshot.schema
         check_asked(schema, spark_schema(self._own), options.columns, f"table {name}")
         self._schema = arrow_schema(schema)
@@ -183,40 +184,15 @@ class TableReader(DataSourceReader):
         self._filters = [] if where is None else parse_where(where, self._own)
 
     def partitions(self) -> list[TableTask]:
-        settle_in()
-        with connect(self._endpoint) as db:
-            snapshot = db.snapshot(self._spec.name, at=self._clock)[self._spec.name]
-            return plan(snapshot, db.parts_locator(), self._side_by_side)
+        return plan(table_snapshot(self._options), self._side_by_side)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TableTask)
         settle_in()
-        is_merge = self._spec.engine == "merge"
-        for batch in self._all_rows(partition) if is_merge else self._latest_rows(partition):
-            yield fitted(batch, self._schema)
-
-    def _all_rows(self, task: TableTask) -> Iterator[pa.RecordBatch]:
-        with open_files(task.locator, task.files) as sources:
-            for source in sources:
-                yield from read_part(source, self._own, self._schema.names, self._filters)
-
-    def _latest_rows(self, task: TableTask) -> Iterator[pa.RecordBatch]:
-        spec = self._spec
-        early = [each for each in self._filters if each.column in spec.order_by]
-        late = [each for each in self._filters if each.column not in spec.order_by]
-        needed = {*self._schema.names, *spec.order_by, *(each.column for each in late)}
-        needed |= {name for name in (spec.version, spec.tombstone) if name is not None}
-        within = pa.schema([field for field in self._own if field.name in needed])
-        with open_files(task.locator, task.files) as sources:
-            batches = [
-                batch
-                for source in sources
-                for batch in read_part(source, self._own, within.names, [*early, *task.key_range])
-            ]
-        rows = pa.Table.from_batches(batches, schema=within)
-        latest = latest_rows(rows, spec.order_by, spec.version, spec.tombstone)
-        for batch in latest.to_batches(max_chunksize=row_group_rows):
-            yield rows_kept(batch, late)
+        filters = [*self._filters, *partition.key_range]
+        with open_parts(partition.parts) as sources:
+            for batch in read_batches(self._definition, sources, self._schema.names, filters):
+                yield fitted(batch, self._schema)
 
 
 class PushingTableReader(TableReader):
@@ -229,11 +205,11 @@ class PushingTableReader(TableReader):
 
 
 def table_snapshot(options: SourceOptions) -> TableSnapshot:
-    """The table at the clock that is asked for, or now."""
+    """The table at the version that is asked for, or now."""
     assert options.table is not None
     settle_in()
     with connect(options.endpoint) as db:
-        return db.snapshot(options.table, at=options.at)[options.table]
+        return db.table(options.table).snapshot(options.at, options.consistency)
 
 
 def table_spark_schema(snapshot: TableSnapshot, options: SourceOptions) -> StructType:

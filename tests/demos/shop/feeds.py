@@ -80,7 +80,9 @@ class FakeShop:
             for sku, left in folded.stock.items()
         ]
         checks = [{"table": "stock_now", "equal": True}, {"table": "sales", "equal": True}]
-        return Tables(stock, sales, self.changes[-1].clock, 7, checks)
+        parts = {"1/0/a": "hash of a", "2/0/b": "hash of b"}
+        replicas = {f"n{i}": dict(parts) for i in range(3)}
+        return Tables(stock, sales, self.changes[-1].clock, 7, checks, parts, replicas)
 
 
 def clock_struct(clock: Clock) -> dict[str, int]:

@@ -26,11 +26,12 @@ def test_the_whole_story(run: Run) -> None:
     report = run.report()
     assert report["ok"] is True
     assert report["tables_equal"] is True
+    assert (report["replicas_equal"], report["table_replicas"]) == (True, 3)
     assert (report["lost"], report["doubled"], report["negative_stock"]) == (0, 0, 0)
     assert report["kills"] == 3
     assert report["spark_batches"] >= 4  # two in each life of the driver
     assert "kill -9 the Spark driver" in run.output()
-    assert "kill -9 a shard leader" in run.output()
+    assert "kill -9 a shard leader with tables" in run.output()
     assert list(run.folder.iterdir()) == []
 
 

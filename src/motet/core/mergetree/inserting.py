@@ -40,7 +40,7 @@ from motet.core.mergetree.state import (
     SettleRead,
     SettleWrite,
 )
-from motet.core.mergetree.work import Forget, Keep
+from motet.core.mergetree.work import Forget, Keep, not_here
 from motet.core.metadata.messages import (
     Check,
     Conflict,
@@ -101,7 +101,7 @@ def on_kept(core: Core, number: int) -> None:
 
 def on_not_kept(core: Core, number: int, why: str) -> None:
     insert = _end(core, number)
-    core.refuse(insert.client, insert.message, NodeError(f"its bytes are not here: {why}"))
+    core.refuse(insert.client, insert.message, not_here(why))
 
 
 def _read(core: Core, number: int) -> None:

@@ -36,7 +36,7 @@ from motet.core.mergetree.state import (
     Releasing,
     Staging,
 )
-from motet.core.mergetree.work import Hold, Looked, Release
+from motet.core.mergetree.work import Hold, Looked, Release, not_here
 from motet.core.metadata.messages import (
     Children,
     Found,
@@ -223,7 +223,7 @@ def on_hold_ended(core: Core, work: WorkId, why: str | None) -> None:
             core.send(asker, PartHeld(*core.key, part, NOT_HELD))
         for number, staging in list(state.staging.items()):
             if staging.part.id == part:
-                _refuse(core, number, NodeError(f"its bytes are not here: {why}"))
+                _refuse(core, number, not_here(why))
         return
     held.is_synced, held.since_ns = True, core.now_ns
     state.aside.pop(part, None)

@@ -10,10 +10,22 @@ from __future__ import annotations
 from motet.core.machine import Message
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import PartBytes
+from motet.errors import DiskFull, MotetError, NodeError
 from motet.ids import NodeId, PartId, TableId
 
 NOBODY = PartId("")
 """Instead of a part, for work that is not about one part."""
+
+
+def said_by(error: MotetError) -> str:
+    """Why a task has failed, as a replica is told: a disk without room says so."""
+    return f"{error.code} {error.what}" if isinstance(error, DiskFull) else error.what
+
+
+def not_here(why: str) -> MotetError:
+    """What a client is told whose bytes a task could not store."""
+    code, _, what = why.partition(" ")
+    return DiskFull(what) if code == DiskFull.code else NodeError(f"its bytes are not here: {why}")
 
 
 class Task(Message, frozen=True, tag=lambda name: f"tables.work.{name}"):

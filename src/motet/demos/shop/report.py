@@ -213,6 +213,9 @@ class Tables:
     batches: int
     #: what `motet pipeline check` says of each
     checks: Sequence[Row]
+    #: the hashes of their parts by place, as they were committed, and as each node has them
+    parts: Mapping[str, str]
+    replicas: Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +230,14 @@ class Proof:
     disordered: int
     #: None without Spark: there are no tables
     tables_equal: bool | None
+    #: every node has every part of them, with the bytes that were committed
+    replicas_equal: bool | None
 
     @property
     def is_ok(self) -> bool:
         faults = (self.lost, self.doubled, self.negative_stock, self.miscounted, self.torn)
-        return not any((*faults, self.disordered)) and self.tables_equal is not False
+        are_equal = self.tables_equal is not False and self.replicas_equal is not False
+        return not any((*faults, self.disordered)) and are_equal
 
 
 def prove(known: Acknowledged, folded: Folded, tables: Tables | None) -> Proof:
@@ -244,6 +250,7 @@ def prove(known: Acknowledged, folded: Folded, tables: Tables | None) -> Proof:
         torn=folded.torn_transactions,
         disordered=folded.disordered,
         tables_equal=None if tables is None else tables_equal(folded, tables),
+        replicas_equal=None if tables is None else replicas_equal(tables),
     )
 
 
@@ -261,6 +268,13 @@ def tables_equal(folded: Folded, tables: Tables) -> bool:
         and sales_of(tables.sales_by_minute) == folded.sales
         and len(tables.checks) > 0
         and all(check["equal"] is True for check in tables.checks)
+    )
+
+
+def replicas_equal(tables: Tables) -> bool:
+    """Whether all nodes have the same parts, those that were committed."""
+    return len(tables.parts) > 0 and all(
+        stored == tables.parts for stored in tables.replicas.values()
     )
 
 

@@ -65,9 +65,7 @@ def folder_for_run(tell: Tell, *, keep: bool) -> Iterator[Path]:
         yield folder
     finally:
         if keep:
-            tell(
-                f"\nkept in {folder}: data/, or cluster/ and tables/; journals and logs lie beside it"
-            )
+            tell(f"\nkept in {folder}: data/ or cluster/; journals and logs lie beside it")
         reaper.close()
 
 
@@ -119,6 +117,7 @@ def report_of(
         "spark_batches": 0 if tables is None else tables.batches,
         "lag_ms_max": lag_ms_max(story.samples, folded),
         "kills": len(story.kills),
+        "table_replicas": 0 if tables is None else len(tables.replicas),
         "transactions_per_second": round(len(folded.transactions) / story.selling_seconds, 1),
         "seconds": seconds,
         "seconds_by_phase": phases,

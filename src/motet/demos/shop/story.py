@@ -1,7 +1,8 @@
-"""The run itself: opens the shop, lets it sell, kills a writer, a leader and Spark's driver, and closes it.
+"""The run itself: opens the shop, lets it sell, kills a writer, a node and Spark's driver, and closes it.
 
-With Spark the streams are in a cluster of three nodes, and the tables in an embedded database beside it.
-Without, all of it is in one embedded database.
+With Spark, streams and tables are in a cluster of three nodes, each of which has a replica of everything. The
+node that is killed leads a shard of the stock, and holds replicas of the tables. Without Spark, there are
+streams alone, in an embedded database.
 
 Nothing here waits for time to pass: each phase ends when something has been seen to happen.
 """
@@ -22,6 +23,7 @@ import motet
 from motet.client.change import Change
 from motet.client.sync import Database, Transaction
 from motet.demos.shop.chart import Sample
+from motet.demos.shop.replicas import Parts, committed_parts, held_tables, stored_parts
 from motet.demos.shop.report import Folded, Tables, fold
 from motet.demos.shop.watch import Child, Children, Progress, Watch, is_batch_under_way
 from motet.demos.shop.writer import (
@@ -79,10 +81,8 @@ class Shop:
     """The database and the processes around it."""
 
     folder: Path
-    #: where the streams are
+    #: where the streams and the tables are
     db: Database
-    #: where the tables are
-    books: Database
     #: None: it is all in one embedded database
     cluster: LocalCluster | None
     children: Children
@@ -144,14 +144,18 @@ class Shop:
         assert self.cluster is not None
         leader = self.db.feed_status(STOCK).shards[0].leader
         assert leader is not None
+        node = int(leader.removeprefix("n"))
+        self.progress.note(
+            f"{leader}, with {' and '.join(held_tables(self.cluster, node, self.db))}"
+        )
         before = [self.done_by(number) for number in range(WRITERS)]
-        self.cluster.kill(int(leader.removeprefix("n")))
-        self.kills["a shard leader"] = self.watch.now_ms()
+        self.cluster.kill(node)
+        self.kills["a shard leader with tables"] = self.watch.now_ms()
         self.watch.until(
             "the writers to sell without that node",
             lambda: all(self.done_by(n) >= before[n] + done_after_leader for n in range(WRITERS)),
         )
-        self.cluster.restart(int(leader.removeprefix("n")))
+        self.cluster.restart(node)
 
     def start_driver(self) -> None:
         """Start the pipeline in a process of its own."""
@@ -160,14 +164,9 @@ class Shop:
             f"spark driver {self.drivers}",
             "motet",
             *("pipeline", "run", str(pipeline_file()), "--name", PIPELINE),
-            *(*self._where(), "--checkpoint", str(self.checkpoint)),
+            *("--endpoint", self.db.endpoint, "--checkpoint", str(self.checkpoint)),
             environment=self.spark_environment,
         )
-
-    def _where(self) -> tuple[str, ...]:
-        if self.cluster is None:
-            return ("--endpoint", self.db.endpoint)
-        return ("--endpoint", self.db.endpoint, "--tables", self.books.endpoint)
 
     def follow_some(self) -> None:
         """Until the driver that runs now has published something."""
@@ -215,7 +214,7 @@ class Shop:
             "pipeline check",
             "motet",
             *("pipeline", "check", str(pipeline_file()), "--name", PIPELINE),
-            *(*self._where(), "--output", "json"),
+            *("--endpoint", self.db.endpoint, "--output", "json"),
             environment=self.spark_environment,
         )
         self.children.dismiss(child, codes=(0, 1))  # it ends with 1 when tables differ
@@ -227,12 +226,29 @@ class Shop:
             raise child.failure() from None
         return found
 
+    def heal(self) -> None:
+        """Wait until all nodes have all parts of the tables, also those that one of them has missed."""
+
+        def whole() -> bool:
+            committed, replicas = committed_parts(self.db), self._replicas()
+            missing = sum(len(committed) - len(stored) for stored in replicas.values())
+            self.progress.note(f"{len(committed)} parts, {max(missing, 0)} to be fetched")
+            return all(stored == committed for stored in replicas.values())
+
+        self.watch.until("the replicas of the tables to be equal", whole)
+
+    def _replicas(self) -> dict[str, Parts]:
+        assert self.cluster is not None
+        return {f"n{i}": stored_parts(self.cluster, i) for i in range(NODES)}
+
     def tables(self, checks: list[dict[str, Any]]) -> Tables:
         """The tables as they are now."""
         info = self.watch.pipeline()
         return Tables(
-            stock_now=self.books.table(STOCK_NOW).select().to_pylist(),
-            sales_by_minute=self.books.table(SALES).select().to_pylist(),
+            stock_now=self.db.table(STOCK_NOW).select().to_pylist(),
+            sales_by_minute=self.db.table(SALES).select().to_pylist(),
+            parts=committed_parts(self.db),
+            replicas=self._replicas(),
             clock=None if info is None or info.step is None else info.step.through,
             batches=0 if info is None else info.steps,
             checks=checks,
@@ -261,10 +277,10 @@ def run(folder: Path, progress: Progress, spark_environment: dict[str, str] | No
     """The whole story, in a folder of its own; without Spark's environment, without Spark."""
     with_spark = spark_environment is not None
     with ExitStack() as opened:
-        db, books, cluster = _open(folder, opened, with_cluster=with_spark)
+        db, cluster = _open(folder, opened, with_cluster=with_spark)
         children = opened.enter_context(Children(folder))
-        watch = Watch(db, children, books=books)
-        shop = Shop(folder, db, books, cluster, children, watch, progress, spark_environment)
+        watch = Watch(db, children)
+        shop = Shop(folder, db, cluster, children, watch, progress, spark_environment)
         with progress.phase("open", "three writers begin to sell"):
             shop.open()
             began = time.monotonic()
@@ -274,7 +290,7 @@ def run(folder: Path, progress: Progress, spark_environment: dict[str, str] | No
         with progress.phase("kill_writer", "a writer is killed with -9 and comes back"):
             shop.kill_writer()
         if cluster is not None:
-            with progress.phase("kill_leader", "the leader of a shard is killed with -9"):
+            with progress.phase("kill_leader", "a shard leader with tables is killed with -9"):
                 shop.kill_leader()
         if with_spark:
             with progress.phase("recover", "Spark goes on from what is published"):
@@ -285,6 +301,8 @@ def run(folder: Path, progress: Progress, spark_environment: dict[str, str] | No
         if with_spark:
             with progress.phase("drain", "the tables catch up"):
                 shop.drain()
+            with progress.phase("heal", "all replicas of the tables are equal"):
+                shop.heal()
         samples = [*shop.watch.samples] if with_spark else []
         tables = _checked_tables(shop) if with_spark else None
         with progress.phase("fold", "the feed is read back and folded by plain Python"):
@@ -294,14 +312,12 @@ def run(folder: Path, progress: Progress, spark_environment: dict[str, str] | No
 
 def _open(
     folder: Path, opened: ExitStack, *, with_cluster: bool
-) -> tuple[Database, Database, LocalCluster | None]:
-    """The database with the streams, and the one with the tables: the same one if there is no cluster."""
+) -> tuple[Database, LocalCluster | None]:
+    """The database, and the cluster that it lives in if there is one."""
     if not with_cluster:
-        db = opened.enter_context(motet.open(folder / "data"))
-        return db, db, None
+        return opened.enter_context(motet.open(folder / "data")), None
     cluster = opened.enter_context(LocalCluster(NODES, folder / "cluster", roles=ROLES))
-    db = opened.enter_context(motet.connect(cluster.endpoints))
-    return db, opened.enter_context(motet.open(folder / "tables")), cluster
+    return opened.enter_context(motet.connect(cluster.endpoints)), cluster
 
 
 def _lose_driver(shop: Shop) -> None:

@@ -24,8 +24,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
+from motet.client.publication import WriterInfo
 from motet.client.sync import Database
-from motet.core.tables.messages import WriterInfo
 from motet.demos.shop.chart import Sample
 from motet.demos.shop.writer import ORDERS, PIPELINE, STOCK
 from motet.errors import MotetError
@@ -171,17 +171,15 @@ deadline_seconds = 600.0
 
 
 class Watch:
-    """Looks at a database and at the processes around it; ``books`` has the tables, if they are elsewhere."""
+    """Looks at a database and at the processes around it."""
 
     def __init__(
         self,
         db: Database,
         children: Children,
         seconds: float = deadline_seconds,
-        books: Database | None = None,
     ) -> None:
         self._db = db
-        self._books = books or db
         self._children = children
         self._seconds = seconds
         self._deadline = time.monotonic() + seconds
@@ -209,7 +207,7 @@ class Watch:
 
     def pipeline(self) -> WriterInfo | None:
         """How far the pipeline is."""
-        return self._books.writer(PIPELINE)
+        return self._db.writer(PIPELINE)
 
     def steps(self) -> int:
         """How many steps the pipeline has published."""
