@@ -21,13 +21,16 @@ from motet.core.machine import (
     Written,
 )
 from motet.core.machine import Write as WriteFile
+from motet.core.mergetree.config import MergeTreeConfig
+from motet.core.mergetree.database import DatabaseService
 from motet.core.mergetree.entries import InsertEntry, PartHeader, encode_entry
-from motet.core.mergetree.messages import InsertBlock, TableAnswer
+from motet.core.mergetree.hosting import HostingService
+from motet.core.mergetree.messages import InsertBlock, NodeAnswer, TableAnswer
 from motet.core.mergetree.node import TICK, TableNode
 from motet.core.mergetree.paths import TABLE_DATA, ReplicaPaths, ShardPaths, layout
 from motet.core.mergetree.replica import TableReplica
-from motet.core.mergetree.state import MergeTreeConfig, State
-from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, LookAtDisk, Looked
+from motet.core.mergetree.state import State
+from motet.core.mergetree.work import Detach, Fetch, Forget, Hold, Keep, LookAtDisk, Looked, Release
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -77,7 +80,11 @@ class Stand:
         self.working: dict[WorkId, Message] = {}
         self.stored: dict[PartId, PartHeader] = {}
         self.aside: dict[PartId, PartHeader] = {}
+        self.staged: dict[PartId, PartHeader] = {}
         self.told: list[TableAnswer] = []
+        self.answers: list[NodeAnswer] = []
+        #: what was said to other nodes
+        self.sent: list[tuple[Address, Message]] = []
         self.notes: list[Note] = []
         self.file = b""
         nodes = ((TABLE_DATA, b""), *layout(TABLE, 1, (N1, N2)), (PATHS.definition, b"{}"))
@@ -97,7 +104,7 @@ class Stand:
 
     def write(self, *operations: WriteOperation) -> None:
         """Somebody else writes."""
-        done = self.tree.answer(Write(RequestId(0), self.other, operations))
+        done = self.tree.answer(Write(RequestId(0), self.other, operations), self.now_ms)
         assert isinstance(done, NodesWritten), done
 
     def begin(self) -> None:
@@ -111,7 +118,7 @@ class Stand:
     def answer(self, kind: type[MetadataRequest] | None = None) -> MetadataRequest:
         """Carry out the oldest request, or the oldest of a kind, and tell the replica."""
         request = self.take(kind)
-        self.receive(METADATA, self.tree.answer(request))
+        self.receive(METADATA, self.tree.answer(request, self.now_ms))
         return request
 
     def take(self, kind: type[MetadataRequest] | None = None) -> MetadataRequest:
@@ -161,9 +168,14 @@ class Stand:
     def _done(self, task: Message) -> Message | None:
         match task:
             case LookAtDisk():
-                return Looked(tuple(self.stored.values()), tuple(self.aside.values()))
+                stored, aside = tuple(self.stored.values()), tuple(self.aside.values())
+                return Looked(stored, aside, tuple(self.staged.values()))
             case Keep(part=part) | Fetch(part=part):
                 self.stored[part.id] = part
+            case Hold(part=part):
+                self.staged[part.id] = part
+            case Release(part=part_id):
+                self.staged.pop(part_id, None)
             case Forget(part=part_id):
                 self.stored.pop(part_id, None)
             case Detach(part=part_id):
@@ -187,9 +199,10 @@ class Stand:
         assert not self.is_checked or not self.node.invariants()
 
     def _ask(self, request: MetadataRequest) -> None:
-        """What services ask is answered at once: this stand is about a replica."""
-        if isinstance(self.node.node.memory.requests.get(request.request), str):
-            self.receive(METADATA, self.tree.answer(request))
+        """What these services ask is answered at once: this stand is about others."""
+        owner = self.node.node.memory.requests.get(request.request)
+        if owner in (DatabaseService.name, HostingService.name):
+            self.receive(METADATA, self.tree.answer(request, self.now_ms))
         else:
             self.asked.append(request)
 
@@ -201,6 +214,10 @@ class Stand:
                     self._ask(message)
                 elif isinstance(message, TableAnswer):
                     self.told.append(message)
+                elif isinstance(message, NodeAnswer):
+                    self.answers.append(message)
+                else:
+                    self.sent.append((to, message))
             case Work(id=work, task=task):
                 self.working[work] = task
             case Note():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from motet.core.mergetree import executing
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import Core, NodeContext
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.state import (
     Locate,
-    MergeTreeConfig,
     OwnPart,
     QueuedPart,
     ReadQuorum,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from motet.core.mergetree import activation
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import Core, NodeContext
 from motet.core.mergetree.entries import PartHeader
-from motet.core.mergetree.messages import InsertBlock, PartArrived
+from motet.core.mergetree.messages import InsertBlock, PartArrived, PartBroken
 from motet.core.mergetree.replica import TableReplica
-from motet.core.mergetree.state import Insert, InsertStep, MergeTreeConfig, OwnPart, Phase
+from motet.core.mergetree.state import Insert, InsertStep, OwnPart, Phase
 from motet.core.mergetree.work import NOBODY, LookAtDisk, Looked
 from motet.ids import Address, NodeId, PartId, RequestId, SessionId, TableId, WorkId
 
@@ -62,3 +63,13 @@ def test_an_activation_that_begins_anew_waits_for_nothing_of_the_last_one(
         core.state.phase = Phase.WAITING
         activation.begin(core)
     assert [*core.state.calls] == [2]
+
+
+def test_a_part_that_is_found_damaged_during_a_look_is_not_taken_for_whole(
+    replica: TableReplica,
+) -> None:
+    """F1: what the look says may have been read before."""
+    replica.on_request(Address("n1"), PartBroken(*KEY, PART.id))
+    activation.on_looked(replica.core, Looked((PART,), ()))
+    assert PART.id not in replica.core.state.parts
+    assert PART.id in replica.core.state.damaged

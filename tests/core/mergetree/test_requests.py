@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.core.mergetree.stand import CLIENT, PATHS, TABLE, Stand, header, insert
+from tests.core.mergetree.stand import CLIENT, N2, PATHS, TABLE, Stand, header, insert
 
 from motet.core.machine import Message
+from motet.core.mergetree.config import MergeTreeConfig
+from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
     BlockInserted,
     DropPartitions,
+    HoldPart,
     InsertBlock,
     ListParts,
     LogHas,
+    PartBytes,
+    PartHeld,
+    PartPushed,
     PartsListed,
+    StagePart,
     TableRefused,
 )
 from motet.core.mergetree.paths import ShardPaths, token_name
-from motet.core.mergetree.state import MergeTreeConfig, Phase
+from motet.core.mergetree.state import Phase
 from motet.core.metadata.messages import METADATA, Create, Delete, Read, Unknown, Write
 from motet.ids import PartId, RequestId, TableId, Zxid
 
@@ -42,6 +49,12 @@ def with_part(**changes: object) -> InsertBlock:
             with_part(hash="h" * 999),
         ),
         msgspec.structs.replace(FAIR, content=""),
+        msgspec.structs.replace(FAIR, block=PartBytes("arrow", b"", bytes(100))),
+        msgspec.structs.replace(FAIR, block=PartBytes("parquet", b"", bytes(99))),
+        msgspec.structs.replace(FAIR, block=PartBytes("parquet", bytes(1 << 21), bytes(100))),
+        StagePart(TABLE, 0, RequestId(1), header("a/b")),
+        StagePart(TABLE, 0, RequestId(1), header("a"), 3),
+        StagePart(TABLE, 0, RequestId(1), header("a"), job="\0"),
         msgspec.structs.replace(FAIR, name_path="/motet/table_data/t/definition"),
         msgspec.structs.replace(FAIR, name_path="/motet/tables/a/b"),
         msgspec.structs.replace(FAIR, name_path="/motet/tables/a", name_version=-1),
@@ -58,7 +71,7 @@ def test_what_no_request_may_say_is_refused_before_any_work(message: Message) ->
     stand.start()
     stand.receive(CLIENT, message)
     assert isinstance(stand.told[0], TableRefused)
-    assert stand.told[0].code in ("BAD_INPUT", "NODE")
+    assert stand.told[0].code in ("BAD_INPUT", "NODE", "TOO_LARGE")
     assert not stand.working
     assert not stand.asked
 
@@ -255,3 +268,35 @@ def test_a_copy_of_an_insert_that_nobody_knows_of_stores_nothing_again() -> None
     assert isinstance(answer, BlockInserted)
     assert answer.is_duplicate
     assert FAIR.part.id in stand.stored
+
+
+@pytest.mark.parametrize(
+    "part", [header("a/b"), header(".."), msgspec.structs.replace(header("a"), size_bytes=7)]
+)
+def test_what_no_peer_may_say_leads_to_no_work(part: PartHeader) -> None:
+    stand = Stand()
+    stand.start()
+    block = PartBytes("parquet", b"", bytes(100))
+    stand.receive("n2", PartPushed(TABLE, 0, part, block))
+    stand.receive("n2", HoldPart(TABLE, 0, part, N2, block=block))
+    assert not stand.working
+    assert [message for _, message in stand.sent] == [PartHeld(TABLE, 0, part.id, -1)]
+
+
+def test_bytes_within_messages_are_bounded_for_all_replicas_of_a_node() -> None:
+    """C3: what is being written counts, until it is written."""
+    stand = Stand(MergeTreeConfig(block_bytes_max=250))
+    stand.start()
+    block = PartBytes("parquet", b"", bytes(100))
+    for number, part in enumerate("abc"):
+        message = msgspec.structs.replace(insert(part, request=number), block=block)
+        stand.receive(CLIENT, message)
+    assert [each.code for each in stand.told if isinstance(each, TableRefused)] == ["TABLE_BUSY"]
+    stand.receive("n2", PartPushed(TABLE, 0, header("d"), block))
+    assert len(stand.working) == 2
+    stand.work()
+    stand.receive("n2", PartPushed(TABLE, 0, header("e"), block))
+    assert len(stand.working) == 2
+    stand.settle()
+    assert stand.node.node.memory.blocks_bytes == 0
+    assert sum(isinstance(each, BlockInserted) for each in stand.told) == 2

@@ -22,7 +22,7 @@ from motet.core.metadata.messages import (
 )
 from motet.errors import TokenExpired, TooLarge
 from motet.errors.tables import TokenReused
-from motet.ids import SessionId, Zxid
+from motet.ids import PartId, RequestId, SessionId, Zxid
 from motet.limits import producer_window, producers_max
 
 
@@ -94,32 +94,68 @@ def test_a_number_is_taken_back_for_its_part_alone() -> None:
     assert tokens.take_back(again, counted(1).part.id, 1) is None
 
 
-def test_inserts_of_one_producer_take_turns() -> None:
-    """K4: none conflicts with another, and all are done."""
+def test_inserts_of_one_producer_are_under_way_together() -> None:
+    """K4: none waits for another, none conflicts, and all are done."""
     stand = Stand()
     stand.start()
     for number in range(20):
         stand.receive(CLIENT, counted(number))
-    writes = 0
-    while stand.asked or stand.working:
-        if stand.working:
-            stand.work()
-        else:
-            writes += isinstance(stand.answer(), Write)
+    while stand.working:
+        stand.work()
+    while any(isinstance(each, Read) for each in stand.asked):
+        stand.answer(Read)
+    commits = [each for each in stand.asked if isinstance(each, Write)]
+    assert len(commits) == 20
+    while stand.asked:
+        stand.answer()
     assert sum(isinstance(each, BlockInserted) for each in stand.told) == 20
-    assert writes == 20
-    assert not stand.state.busy
+    assert not stand.state.lanes
 
 
-def test_a_producer_that_waits_for_its_turn_is_told_when_the_session_ends() -> None:
+def test_a_commit_that_builds_upon_one_that_is_not_done_is_not_done() -> None:
+    """K4: another replica sets the node meanwhile; its version is then what the second commit expects."""
     stand = Stand()
     stand.start()
-    for number in range(3):
+    for number in (1, 2):
         stand.receive(CLIENT, counted(number))
-    for _ in range(3):
+    while stand.working:
+        stand.work()
+    while any(isinstance(each, Read) for each in stand.asked):
+        stand.answer(Read)
+    other = tokens.use(PATHS, counted(3), Absent(PATHS.producer("p")))
+    stand.write(other)
+    stand.settle()
+    assert sum(isinstance(each, BlockInserted) for each in stand.told) == 2
+    data = stand.tree.get(PATHS.producer("p"))
+    assert data is not None
+    assert sorted(tokens.decode_producer(data).uses) == [1, 2, 3]
+
+
+def test_two_inserts_of_one_number_are_not_under_way_together() -> None:
+    """K4: the second one finds what became of the first."""
+    stand = Stand()
+    stand.start()
+    again = counted(1)
+    again = msgspec.structs.replace(
+        again, request=RequestId(2), part=msgspec.structs.replace(again.part, id=PartId("again"))
+    )
+    for message in (counted(1), again):
+        stand.receive(CLIENT, message)
+    stand.settle()
+    told = [each for each in stand.told if isinstance(each, BlockInserted)]
+    assert [each.is_duplicate for each in told] == [False, True]
+    assert told[0].name == told[1].name
+
+
+def test_all_inserts_of_a_producer_are_told_when_the_session_ends() -> None:
+    stand = Stand()
+    stand.start()
+    for number in (1, 2, 2):
+        stand.receive(CLIENT, msgspec.structs.replace(counted(number), request=RequestId(number)))
+    while stand.working:
         stand.work()
     stand.answer(Read)
     stand.end()
     codes = [each.code for each in stand.told if isinstance(each, TableRefused)]
-    assert codes == ["OUTCOME_UNKNOWN", "TABLE_READ_ONLY", "TABLE_READ_ONLY"]
-    assert not stand.state.busy
+    assert sorted(codes) == ["BAD_INPUT", "OUTCOME_UNKNOWN", "TABLE_READ_ONLY"]
+    assert not stand.state.lanes

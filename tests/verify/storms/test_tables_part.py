@@ -131,6 +131,11 @@ def shows_half_a_publication(log: Log) -> None:
     log.read("row-a")
 
 
+def publishes_what_is_held_by_too_few(log: Log) -> None:
+    log.truth.wanted[A.id] = 2
+    log.write(entry=PublishEntry((A,), (N1,)))
+
+
 def shows_what_comes_later(log: Log) -> None:
     log.write(entry=InsertEntry(A, N1))
     log.read("row-a", version=100)
@@ -159,6 +164,7 @@ def names_what_it_has_not(log: Log) -> None:
         (acknowledges_what_is_open, "AckedOnce"),
         (loses_what_was_acknowledged, "AckedOnce"),
         (shows_half_a_publication, "PublicationWhole"),
+        (publishes_what_is_held_by_too_few, "Held"),
         (shows_what_comes_later, "SameVersion"),
         (reads_the_past, "Linearizable"),
         (names_what_it_has_not, "Readable"),

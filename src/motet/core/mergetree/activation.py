@@ -33,7 +33,7 @@ from motet.core.mergetree import (
     staging,
 )
 from motet.core.mergetree.context import Core
-from motet.core.mergetree.entries import decode_entry, decode_header, parts_of
+from motet.core.mergetree.entries import as_logged, decode_entry, decode_header, parts_of
 from motet.core.mergetree.history import BlockStanding
 from motet.core.mergetree.paths import is_number
 from motet.core.mergetree.state import (
@@ -94,6 +94,7 @@ def begin(core: Core) -> None:
     state.phase, state.why = Phase.LOADING, "reads its nodes"
     state.calls = {each: call for each, call in state.calls.items() if isinstance(call, OUTLAST)}
     state.pulling, state.pointer_call, state.look = None, None, None
+    state.sweep, state.sweeps_left = None, []
     own = core.own_paths
     core.read(
         LoadOwn(),
@@ -116,6 +117,7 @@ def end(core: Core) -> None:
     finding.on_session_end(core)
     state.calls.clear()
     state.pulling, state.pointer_call, state.look = None, None, None
+    state.sweep, state.sweeps_left = None, []
     state.host_version = -1
 
 
@@ -198,7 +200,7 @@ def _why_other(core: Core, head: int, last: ReadResult) -> str | None:
     if done < 0 or not isinstance(last, Found):
         return None  # it has been trimmed
     try:
-        is_same = decode_entry(last.data) == decode_entry(state.last_entry)
+        is_same = decode_entry(last.data) == as_logged(decode_entry(state.last_entry))
     except BadRecord:
         is_same = False
     if is_same and last.stat.czxid == state.history.zxid:
@@ -216,7 +218,7 @@ def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
     assert isinstance(version, int), "the set of host is the last operation"
     state.phase, state.why = Phase.COMPARING, "compares its disk with the keeper"
     state.host_version = version
-    state.damaged = {part: None for part, own in state.parts.items() if own.is_broken}
+    state.damaged.update((part, None) for part, own in state.parts.items() if own.is_broken)
     state.parts = {part: own for part, own in state.parts.items() if own.is_stored}
     state.broken = {}
     state.queue, state.to_fail, state.to_leave, state.queued = {}, {}, {}, {}

@@ -46,6 +46,8 @@ def check_insert(core: Core, message: InsertBlock) -> None:
     elif not is_token(message.token):
         raise BadInput("the token of an insert is printable text of 1 to 128 characters")
     check_content(message.content)
+    if message.dedup_hash and not is_token(message.dedup_hash):
+        raise BadInput("the hash of a block's content is printable text of 1 to 128 characters")
     check_name(message.name_path, message.name_version)
     check_quorum(core, message.quorum)
     check_block(core, message.part, message.block)

@@ -12,13 +12,13 @@ import msgspec
 
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import NS_PER_MS, Effect, Message, Note, Now, Replace, Send, Work, Write
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import LogHas, PartBytes, TableRefused, TableRequest
 from motet.core.mergetree.paths import ReplicaPaths, ShardPaths
 from motet.core.mergetree.state import (
     Call,
     Insert,
-    MergeTreeConfig,
     Phase,
     QueuedPart,
     State,

@@ -110,6 +110,12 @@ class Creation(Procedure[CreateTable]):
         return msgspec.structs.replace(self.message.definition, id=self.table)
 
     @property
+    def tree(self) -> tuple[tuple[str, bytes], ...]:
+        """The nodes of that tree but its definition."""
+        has_dedup = self.message.definition.dedup is not None
+        return layout_of(self.table, self.ensembles, has_dedup=has_dedup)
+
+    @property
     def hosts(self) -> dict[NodeId, tuple[int, ...]]:
         """The shards that each node gets."""
         hosts: dict[NodeId, tuple[int, ...]] = {}
@@ -239,7 +245,7 @@ class CreatingService(ProcedureService[Creation]):
     # The tree (M1, M3)
 
     def _begin_tree(self, creation: Creation) -> None:
-        root, *rest = layout_of(creation.table, creation.ensembles)
+        root, *rest = creation.tree
         data = encode_table_definition(creation.definition)
         creation.left = (root, (definition_path(creation.table), data), *rest)
         self._make_nodes(creation, 2)
@@ -250,7 +256,7 @@ class CreatingService(ProcedureService[Creation]):
         self.put(creation, *(Create(path, data) for path, data in some))
 
     def _on_tree(self, creation: Creation, answer: MetadataAnswer) -> None:
-        is_first = len(creation.left) == len(layout_of(creation.table, creation.ensembles)) - 1
+        is_first = len(creation.left) == len(creation.tree) - 1
         if isinstance(answer, Written) and creation.left:
             self._make_nodes(creation, nodes_per_multi)
         elif isinstance(answer, Written):

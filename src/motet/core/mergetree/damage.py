@@ -42,8 +42,10 @@ IS_LOST, PART = 1, 2
 
 
 def on_broken(core: Core, part: PartId) -> None:
-    """The node has found that a stored part is damaged."""
+    """The node has found that a stored part is damaged. A look that is under way may not know it yet."""
     own = core.state.parts.get(part)
+    if not core.is_active:
+        core.state.damaged[part] = None
     if own is not None and own.is_stored:
         own.is_stored, own.is_broken = False, True
         core.state.broken[part] = Broken()

@@ -7,14 +7,17 @@ Q2  Below a drop or an overwrite an open block is failed without the hosts (T32)
     it would stay open, and retries of its token would wait for ever.
 Q3  A part of a block that has failed is deregistered, then put aside. Nothing is removed. That it is not
     known to be registered says nothing: its registration may be unknown, and this later multi settles it.
+Q5  What told that its rows are there goes with the failure: the token, or the number, and the hash of the
+    content. The node above those that are deleted is set: whoever trims their window checks it.
 Q4  What is to be ended follows from the history alone: whoever becomes active works it out again.
 """
 
 from __future__ import annotations
 
-from motet.core.mergetree import tokens
+from motet.core.mergetree import dedup, tokens
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import FailedEntry, encode_entry
+from motet.core.mergetree.history import BlockState
 from motet.core.mergetree.paths import entry_number
 from motet.core.mergetree.state import Ending, Fail, Leave, ReadToFail, Step
 from motet.core.mergetree.work import Detach
@@ -30,6 +33,8 @@ from motet.core.metadata.messages import (
     MetadataAnswer,
     ReadDone,
     ReadOperation,
+    ReadResult,
+    Set,
     WriteOperation,
     Written,
 )
@@ -86,7 +91,10 @@ def read_to_fail(core: Core, part: PartId, *, is_dropped: bool) -> None:
     token, producer = (None, None) if block is None else (block.token, block.producer)
     named = tokens.read_use(core.paths, token, producer)
     replicas = core.paths.replicas
-    reads: list[ReadOperation] = [Get(core.paths.status(part)), named]
+    content = named
+    if block is not None and block.dedup is not None:
+        content = Get(core.paths.block_hash(block.header.partition, block.dedup))
+    reads: list[ReadOperation] = [Get(core.paths.status(part)), named, content]
     reads += [Children(replicas), Get(replicas)]
     for node in core.state.replicas:
         paths = core.paths.replica(node)
@@ -102,7 +110,7 @@ def on_read_to_fail(core: Core, call: ReadToFail, answer: MetadataAnswer) -> Non
     if not isinstance(answer, ReadDone):
         _not_failed(core, call, "the keeper did not answer")
         return
-    found, token, names, replicas, *results = answer.results
+    found, token, content, names, replicas, *results = answer.results
     if not isinstance(found, Found):
         _not_failed(core, call, "its quorum has ended, and the log is to say how")
         return
@@ -129,14 +137,30 @@ def on_read_to_fail(core: Core, call: ReadToFail, answer: MetadataAnswer) -> Non
     operations.append(
         Create(core.paths.new_entry, encode_entry(FailedEntry(number)), sequential=True)
     )
-    if block.token is not None or block.producer is not None:
-        try:
-            back = tokens.take_back(token, call.part, block.number)
-        except BadRecord as error:  # it says nothing of this block
-            core.note("bad_token", f"{call.part}: {error.what}")
-            back = None
-        operations += [] if back is None else [back]
+    operations += _taken_back(core, block, token, content)
     core.write(Fail(call.part, call.is_dropped), *operations)
+
+
+def _taken_back(
+    core: Core, block: BlockState, token: ReadResult, content: ReadResult
+) -> list[WriteOperation]:
+    """Q5."""
+    operations: list[WriteOperation] = []
+    part = block.header.id
+    try:
+        if block.token is not None or block.producer is not None:
+            back = tokens.take_back(token, part, block.number)
+            operations += [] if back is None else [back]
+        if block.dedup is not None:
+            operations += dedup.take_back(content, part)
+    except BadRecord as error:  # it says nothing of this block
+        core.note("bad_token", f"{part}: {error.what}")
+    parents = {core.paths.token(""): core.paths.tokens, f"{core.paths.blocks}/": core.paths.blocks}
+    for operation in list(operations):
+        for start, parent in parents.items():
+            if isinstance(operation, Delete) and operation.path.startswith(start):
+                operations.append(Set(parent, b"", ANY_VERSION))
+    return operations
 
 
 def on_failed(core: Core, call: Fail, answer: MetadataAnswer) -> None:

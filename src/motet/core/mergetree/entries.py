@@ -67,6 +67,8 @@ class InsertEntry(msgspec.Struct, frozen=True, tag="insert", tag_field="type", o
     #: or its producer and number
     producer: str | None = None
     number: int | None = None
+    #: the hash of its rows, in a table with ``dedup="content"``
+    dedup: str | None = None
 
 
 class PublishEntry(
@@ -79,6 +81,9 @@ class PublishEntry(
     holders: tuple[NodeId, ...]
     #: what these partitions held before is dropped
     replace: tuple[str, ...] = ()
+    #: nodes below a staging job that list its parts: who has executed it has these in it, too
+    job: str = ""
+    manifests: tuple[str, ...] = ()
 
 
 class DoneEntry(msgspec.Struct, frozen=True, tag="done", tag_field="type"):
@@ -112,6 +117,13 @@ def decode_entry(data: bytes) -> Entry:
         entry: Entry = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRecord(f"this is no entry of a table's log: {error}") from None
+    return entry
+
+
+def as_logged(entry: Entry) -> Entry:
+    """An entry as the log has it: what manifests list is not in it."""
+    if isinstance(entry, PublishEntry) and entry.manifests:
+        return msgspec.structs.replace(entry, parts=())
     return entry
 
 

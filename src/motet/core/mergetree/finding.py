@@ -1,8 +1,8 @@
 """The version of a shard at a moment: the zxid of the last entry that was appended until then.
 
-F1  Entries know when they were appended by the keeper's clock, and so does nothing here: they are searched
+Z1  Entries know when they were appended by the keeper's clock, and so does nothing here: they are searched
     for in the keeper, some at a time, between the first that has not been trimmed and the head.
-F2  A moment before all that are left of a log that was trimmed has no version any more: it is refused.
+Z2  A moment before all that are left of a log that was trimmed has no version any more: it is refused.
 """
 
 from __future__ import annotations

@@ -53,6 +53,8 @@ class BlockState(msgspec.Struct):
     #: or which number of which producer it is
     producer: str | None = None
     number: int | None = None
+    #: the hash of its rows, where content is told apart by that
+    dedup: str | None = None
     #: from this version on it is visible; None: it is open, or failed
     visible: Zxid | None = None
     has_failed: bool = False
@@ -114,17 +116,17 @@ class History(msgspec.Struct):
             self._add(number, zxid, entry)
 
     def _add(self, number: int, zxid: Zxid, entry: InsertEntry | PublishEntry) -> None:
-        producer, counted = None, None
+        producer, counted, dedup = None, None, None
         if isinstance(entry, InsertEntry):
             quorum, token = entry.quorum, entry.token
-            producer, counted = entry.producer, entry.number
+            producer, counted, dedup = entry.producer, entry.number, entry.dedup
             holders: tuple[NodeId, ...] = (entry.replica,)
         else:
             quorum, token = 1, None
             holders = entry.holders
         for index, header in enumerate(parts_of(entry)):
             block = Block(number, index)
-            state = BlockState(block, header, quorum, holders, token, producer, counted)
+            state = BlockState(block, header, quorum, holders, token, producer, counted, dedup)
             state.visible = zxid if quorum <= 1 else None
             self.blocks[block] = state
             self.by_part[header.id] = block

@@ -19,7 +19,16 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import addressing, checks, ending, executing, pulling, pushing, tokens
+from motet.core.mergetree import (
+    addressing,
+    checks,
+    dedup,
+    ending,
+    executing,
+    pulling,
+    pushing,
+    tokens,
+)
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import (
     InsertEntry,
@@ -110,7 +119,7 @@ def _read(core: Core, number: int) -> None:
     if not core.is_active:
         _refuse(core, number, TableReadOnly(f"this replica {core.state.why}"))
         return
-    if not _has_turn(core, number):
+    if not tokens.has_turn(core.state, number):
         insert.step = InsertStep.HELD
         return
     insert.step = InsertStep.READING
@@ -119,6 +128,7 @@ def _read(core: Core, number: int) -> None:
         tokens.read_use(core.paths, message.token, message.producer),
         Get(core.paths.producers),
         Get(core.paths.definition),
+        *dedup.reads(core.paths, message),
     ]
     if message.name_path:
         reads.append(Get(message.name_path))
@@ -127,20 +137,6 @@ def _read(core: Core, number: int) -> None:
             paths = core.paths.replica(node)
             reads += [Get(paths.is_active), Get(paths.is_lost)]
     core.read(ReadForInsert(number), *reads)
-
-
-def _has_turn(core: Core, number: int) -> bool:
-    """K4."""
-    state = core.state
-    producer = state.inserts[number].message.producer
-    if not producer:
-        return True
-    holder = state.inserts.get(state.busy.get(producer, number))
-    steps = (InsertStep.READING, InsertStep.COMMITTING, InsertStep.SETTLING)
-    if holder is not None and holder is not state.inserts[number] and holder.step in steps:
-        return False
-    state.busy[producer] = number
-    return True
 
 
 def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
@@ -152,11 +148,18 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         _refuse(core, call.insert, failure(answer))
         return
     message = insert.message
+    if not tokens.has_turn(core.state, call.insert):
+        insert.step = InsertStep.HELD
+        return
     found, producers, definition, *rest = answer.results
-    names = 1 if message.name_path else 0
-    name, activity = rest[:names], rest[names:]
+    found = tokens.expected(core.state, message, found)
+    hashed = len(dedup.reads(core.paths, message))
+    named = hashed + (1 if message.name_path else 0)
+    hashes, name, activity = rest[:hashed], rest[hashed:named], rest[named:]
     try:
         use = tokens.use_of(message, found, producers)
+        if use is None and hashes and dedup.is_duplicate(core, insert, hashes, answer.zxid):
+            return
     except MotetError as error:
         _refuse(core, call.insert, error)
         return
@@ -191,10 +194,16 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if known is not None:
         _refuse(core, call.insert, BadInput(f"part {message.part.id} is there already"))
         return
-    _commit(core, call.insert, version, found)
+    _commit(core, call.insert, version, found, hashes)
 
 
-def _commit(core: Core, number: int, definition_version: int, found: ReadResult) -> None:
+def _commit(
+    core: Core,
+    number: int,
+    definition_version: int,
+    found: ReadResult,
+    hashes: list[ReadResult],
+) -> None:
     """I2."""
     insert, paths = core.state.inserts[number], core.paths
     message, header = insert.message, insert.message.part
@@ -202,26 +211,31 @@ def _commit(core: Core, number: int, definition_version: int, found: ReadResult)
     insert.host_version = core.state.host_version
     token, producer = message.token or None, message.producer or None
     counted = message.number if producer else None
-    entry = InsertEntry(header, core.own, message.quorum, token, producer, counted)
+    content = message.dedup_hash or None
+    entry = InsertEntry(header, core.own, message.quorum, token, producer, counted, content)
     operations: list[WriteOperation] = [
         Check(core.own_paths.host, insert.host_version),
         Check(paths.definition, definition_version),
     ]
     if message.name_path:
         operations.append(Check(message.name_path, message.name_version))
-    operations.append(tokens.use(paths, message, found))
+    use = tokens.use(paths, message, found)
+    operations += [use, *tokens.chain(core, message), *dedup.use(paths, message, hashes)]
     operations.append(Create(core.own_paths.part(header.id), encode_header(header)))
     if message.quorum > 1:
         status = QuorumStatus(message.quorum, (core.own,))
         operations.append(Create(paths.status(header.id), encode_status(status)))
     operations.append(Create(paths.new_entry, encode_entry(entry), sequential=True))
     core.write(CommitInsert(number), *operations)
+    tokens.begin_commit(core.state, number, use)
 
 
 def on_committed(core: Core, call: CommitInsert, answer: MetadataAnswer) -> None:
     insert = core.state.inserts.get(call.insert)
     if insert is None:
         return
+    if not isinstance(answer, Unknown):
+        tokens.end_commit(core.state, call.insert, is_done=isinstance(answer, Written))
     if isinstance(answer, Written):
         path = answer.results[-1]
         assert isinstance(path, str), "the entry is the last operation"
@@ -253,6 +267,7 @@ def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
     """Nothing was done. The token, the definition or the name has changed, or the host was raised."""
     insert = core.state.inserts[number]
     message = insert.message
+    is_built_upon = bool(message.producer or message.dedup_hash)  # nodes that may have gone
     if conflict.index == HOST:
         if insert.host_version != core.state.host_version and core.is_active:
             _read(core, number)  # this replica has raised it meanwhile
@@ -262,7 +277,7 @@ def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
         _refuse(core, number, TableReadOnly("this replica is starting"))
     elif message.name_path and conflict.index == NAME:
         _refuse(core, number, TableMoved("the table has another name now"))
-    elif conflict.index > DEFINITION and conflict.why is Refusal.NO_NODE and not message.producer:
+    elif conflict.index > DEFINITION and conflict.why is Refusal.NO_NODE and not is_built_upon:
         _refuse(core, number, NoSuchTable("the table is dropped"))
     elif _is_late(core, insert):
         _refuse(core, number, TableBusy("others wrote before this insert again and again"))
@@ -296,10 +311,13 @@ def on_settle_read(core: Core, call: SettleRead, answer: MetadataAnswer) -> None
     insert = core.state.inserts.get(call.insert)
     if insert is None or not isinstance(answer, ReadDone):
         return
-    if isinstance(answer.results[0], Found):
+    is_there = isinstance(answer.results[0], Found)
+    is_done = is_there or checks.is_taken(core, insert.message.part.id)
+    tokens.end_commit(core.state, call.insert, is_done=is_done)
+    if is_there:
         _is_committed(core, insert)
         pulling.pull(core)
-    elif checks.is_taken(core, insert.message.part.id):
+    elif is_done:
         insert.step = InsertStep.WAITING  # it was committed, and its block has ended already
     else:
         _read(core, call.insert)
@@ -313,7 +331,11 @@ def look(core: Core) -> None:
     state = core.state
     for number, insert in list(state.inserts.items()):
         is_late = _is_late(core, insert)
-        if insert.step is InsertStep.WAITING and insert.part is not None:
+        if insert.step is InsertStep.WAITING and dedup.is_to_be_read_again(core, insert):
+            _read(core, number)
+            continue
+        is_read = state.history.next_number > insert.until
+        if insert.step is InsertStep.WAITING and insert.part is not None and is_read:
             block = state.history.of_part(insert.part)
             if block is not None and block.visible is not None:
                 version = max(block.visible, insert.version)
@@ -321,7 +343,7 @@ def look(core: Core) -> None:
                 continue
             if block is not None and block.has_failed:
                 if insert.is_duplicate and insert.part != insert.message.part.id:
-                    insert.is_duplicate, insert.version = False, Zxid(0)
+                    dedup.forget(insert)
                     _read(core, number)
                 else:
                     what = "the quorum of this block has failed: nothing of it is visible"
@@ -331,7 +353,7 @@ def look(core: Core) -> None:
             _unknown(core, number)
         elif is_late and insert.step is InsertStep.HELD:
             _refuse(core, number, TableBusy("other inserts of this producer came first"))
-        elif insert.step is InsertStep.HELD:
+        elif insert.step is InsertStep.HELD and tokens.has_turn(state, number):
             _read(core, number)
 
 
@@ -367,10 +389,8 @@ def on_session_end(core: Core) -> None:
 
 def _end(core: Core, number: int) -> Insert:
     """It is not under way any more."""
-    insert = core.state.inserts.pop(number)
-    if core.state.busy.get(insert.message.producer) == number:
-        del core.state.busy[insert.message.producer]
-    return insert
+    tokens.end_commit(core.state, number, is_done=False)
+    return core.state.inserts.pop(number)
 
 
 def _answer(core: Core, number: int, name: PartName, version: Zxid) -> None:

@@ -6,6 +6,8 @@ whole tables: any data node answers it, whether or not it has a replica of them.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 
 from motet.core.clock.hlc import Clock
@@ -56,6 +58,8 @@ class InsertBlock(TableRequest, frozen=True):
     producer: str = ""
     number: int = 0
     block: PartBytes | None = None
+    #: of the rows of this part, in a table with ``dedup="content"``: the same ones twice are one block (T9)
+    dedup_hash: str = ""
 
 
 class DropPartitions(TableRequest, frozen=True):
@@ -548,39 +552,6 @@ class PartBroken(TableMessage, frozen=True):
     part: PartId
 
 
-REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
-    (InsertBlock, "client", "replica"),
-    (BlockInserted, "replica", "client"),
-    (DropPartitions, "client", "replica"),
-    (PartitionsDropped, "replica", "client"),
-    (ListParts, "client", "replica"),
-    (PartsListed, "replica", "client"),
-    (StagePart, "client", "replica"),
-    (PartStaged, "replica", "client"),
-    (FindVersion, "client", "replica"),
-    (VersionFound, "replica", "client"),
-    (TableRefused, "replica", "client"),
-    *((kind, "replica", "replica") for kind in (LogHas, PartPushed, HoldPart, PartHeld)),
-    *((kind, "node", "replica") for kind in (PartArrived, PartBroken)),
-    *(
-        (kind, *("client", "node"))
-        for kind in (
-            *(CreateTable, DropTable, RenameTable, ListTables, DescribeTables, PublishParts),
-            *(ReadWriters, NoteWriter, ReadSteps, FindStep, OpenJob, RenewJob, DescribeReplicas),
-            ReadShardLog,
-        )
-    ),
-    *(
-        (kind, *("node", "client"))
-        for kind in (
-            *(TableReady, TableChanged, TablesListed, TablesDescribed, PartsPublished),
-            *(WritersAre, WriterNoted, StepsAre, StepFound, JobStanding),
-            *(ReplicasDescribed, ShardLogIs, NodeRefused),
-        )
-    ),
-)
-"""Who says what to whom."""
-
 ReplicaMessages = (
     InsertBlock
     | DropPartitions
@@ -639,3 +610,17 @@ TablesAnswer = (
     | NodeRefused
 )
 """All answers to clients."""
+
+REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
+    *((kind, "client", "replica") for kind in ClientCalls),
+    *(
+        (kind, "replica", "client")
+        for kind in get_args(TablesAnswer)
+        if issubclass(kind, TableAnswer)
+    ),
+    *((kind, "replica", "replica") for kind in (LogHas, PartPushed, HoldPart, PartHeld)),
+    *((kind, "node", "replica") for kind in (PartArrived, PartBroken)),
+    *((kind, "client", "node") for kind in get_args(NodeRequests)),
+    *((kind, "node", "client") for kind in get_args(TablesAnswer) if issubclass(kind, NodeAnswer)),
+)
+"""Who says what to whom."""

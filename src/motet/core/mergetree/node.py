@@ -24,6 +24,7 @@ from motet.core.machine import (
     Written,
 )
 from motet.core.mergetree.changing import ChangingService
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import NodeContext, ReplicaKey
 from motet.core.mergetree.creating import CreatingService
 from motet.core.mergetree.database import DatabaseService
@@ -45,7 +46,6 @@ from motet.core.mergetree.publishing import PublishingService
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
 from motet.core.mergetree.shard_log import ShardLogService
-from motet.core.mergetree.state import MergeTreeConfig
 from motet.core.mergetree.tree_collecting import TreeCollectingService
 from motet.core.mergetree.writers import WritersService
 from motet.core.metadata.messages import (

@@ -16,6 +16,7 @@
         lease                           set while whoever stages parts for the job is there
       shards/<i>
         log/log-<n>                     the entries
+        blocks/<partition>_<hash>       with dedup="content" alone: which part has brought these rows
         quorum/status/<part id>         an open quorum: how many are wanted, and who has joined
         quorum/last_part                the highest block whose quorum has ended
         quorum/failed_parts/<n>         blocks whose quorum has failed
@@ -151,6 +152,10 @@ class ShardPaths(msgspec.Struct, frozen=True):
         return f"{table_root(self.table)}/tokens/{token_name(token)}"
 
     @property
+    def tokens(self) -> str:
+        return f"{table_root(self.table)}/tokens"
+
+    @property
     def producers(self) -> str:
         return f"{table_root(self.table)}/producers"
 
@@ -179,6 +184,13 @@ class ShardPaths(msgspec.Struct, frozen=True):
     def new_entry(self) -> str:
         """Made sequential: the keeper adds the number."""
         return f"{self.log}/log-"
+
+    @property
+    def blocks(self) -> str:
+        return f"{self.root}/blocks"
+
+    def block_hash(self, partition: str, content: str) -> str:
+        return f"{self.blocks}/{token_name(partition)}_{token_name(content)}"
 
     @property
     def statuses(self) -> str:
@@ -256,17 +268,17 @@ def entry_number(path: str) -> int:
 
 
 def layout(
-    table: TableId, shards: int, replicas: tuple[NodeId, ...]
+    table: TableId, shards: int, replicas: tuple[NodeId, ...], *, has_dedup: bool = False
 ) -> tuple[tuple[str, bytes], ...]:
     """The nodes of a table but its definition and its name, parents first; all shards have these replicas."""
-    (root, _), *rest = layout_of(table, (replicas,) * shards)
+    (root, _), *rest = layout_of(table, (replicas,) * shards, has_dedup=has_dedup)
     return ((root, NAMED), *rest)
 
 
 def layout_of(
-    table: TableId, ensembles: tuple[tuple[NodeId, ...], ...]
+    table: TableId, ensembles: tuple[tuple[NodeId, ...], ...], *, has_dedup: bool = False
 ) -> tuple[tuple[str, bytes], ...]:
-    """The nodes of a table that has no name yet (T28)."""
+    """The nodes of a table that has no name yet (T28); ``has_dedup``: it is one with ``dedup="content"``."""
     root = table_root(table)
     nodes: list[tuple[str, bytes]] = [(root, b""), (f"{root}/shards", b"")]
     nodes += [(f"{root}/tokens", b""), (f"{root}/producers", b"")]
@@ -279,6 +291,8 @@ def layout_of(
             (f"{quorum}/failed_parts", b""),
             (paths.last_part, b"-1"),
         ]
+        if has_dedup:
+            nodes.append((paths.blocks, b""))
         for node in replicas:
             own = paths.replica(node)
             nodes += [

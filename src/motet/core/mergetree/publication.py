@@ -16,6 +16,7 @@ import msgspec
 
 from motet.core.mergetree import checks, tokens, writer_state
 from motet.core.mergetree.entries import PartHeader, PublishEntry, encode_entry
+from motet.core.mergetree.manifests import Manifests, own_job
 from motet.core.mergetree.messages import InsertBlock, PublishParts, StagedPart, TablePublication
 from motet.core.mergetree.names import Block, of_block
 from motet.core.mergetree.paths import ShardPaths, entry_number, is_token
@@ -89,6 +90,8 @@ class TableFacts(msgspec.Struct, frozen=True):
     shards: int
     #: of the token's or the producer's node
     use: ReadResult
+    #: an open staging job, for manifests
+    job: str = ""
 
 
 class PublishFacts(msgspec.Struct, frozen=True):
@@ -228,7 +231,10 @@ def as_insert(message: PublishParts, table: int) -> InsertBlock:
 
 
 def multi_of(
-    message: PublishParts, facts: PublishFacts, holders: dict[PartPlace, Holders]
+    message: PublishParts,
+    facts: PublishFacts,
+    holders: dict[PartPlace, Holders],
+    manifests: Manifests,
 ) -> Multi:
     """The multi that makes it visible."""
     each: list[tuple[WriteOperation, Mark]] = []
@@ -249,7 +255,10 @@ def multi_of(
         each.append((Set(path, b"published", version), Mark(Subject.JOB)))
     for table in range(len(message.tables)):
         for shard in shards_of(message, facts, table):
-            each += _shard_operations(message, table, shard, holders)
+            listed = manifests.get((table, shard), ())
+            job = facts.tables[table].job if listed else ""
+            headers = PublishEntry((), (), (), job, tuple(one.name for one in listed))
+            each += _shard_operations(message, table, shard, holders, headers)
     operations = tuple(operation for operation, _ in each)
     return Multi(operations, tuple(mark for _, mark in each))
 
@@ -263,7 +272,11 @@ def shards_of(message: PublishParts, facts: PublishFacts, table: int) -> list[in
 
 
 def _shard_operations(
-    message: PublishParts, table: int, shard: int, holders: dict[PartPlace, Holders]
+    message: PublishParts,
+    table: int,
+    shard: int,
+    holders: dict[PartPlace, Holders],
+    entry: PublishEntry,
 ) -> list[tuple[WriteOperation, Mark]]:
     publication = message.tables[table]
     paths = ShardPaths(publication.table, shard)
@@ -281,19 +294,25 @@ def _shard_operations(
     ]
     if publication.replace:
         each.append((Set(paths.log, b"", ANY_VERSION), Mark(Subject.ENTRY, table, shard)))
-    headers = tuple(publication.parts[number].header for number in numbers)
-    entry = encode_entry(PublishEntry(headers, nodes, publication.replace))
-    create = Create(paths.new_entry, entry, sequential=True)
+    named = numbers if not entry.manifests else []
+    parts = tuple(publication.parts[number].header for number in named)
+    entry = msgspec.structs.replace(entry, parts=parts, holders=nodes, replace=publication.replace)
+    create = Create(paths.new_entry, encode_entry(entry), sequential=True)
     each.append((create, Mark(Subject.ENTRY, table, shard)))
     return each
 
 
-def check_size(message: PublishParts, facts: PublishFacts | None = None) -> None:
+def check_size(
+    message: PublishParts, manifests: Manifests, facts: PublishFacts | None = None
+) -> None:
     """Refuse what cannot be one multi: before anything is read, and when the shards are known."""
     if facts is None:
         shards = {each.table: _shards_named(each) for each in message.tables}
         use = Absent("")
-        tables = tuple(TableFacts(0, shards[each.table], use) for each in message.tables)
+        jobs_named = message.jobs or ((own_job(message),) if manifests else ("",))
+        tables = tuple(
+            TableFacts(0, shards[each.table], use, jobs_named[0]) for each in message.tables
+        )
         jobs = tuple(
             (ShardPaths(each.table, 0).job(job), 0)
             for each in message.tables
@@ -305,7 +324,7 @@ def check_size(message: PublishParts, facts: PublishFacts | None = None) -> None
         place: {holder.node: holder.host_version for holder in part.holders}
         for place, part in parts_of_request(message)
     }
-    operations = multi_of(message, facts, holders).operations
+    operations = multi_of(message, facts, holders, manifests).operations
     shards_all = sum(len(shards_of(message, facts, t)) for t in range(len(message.tables)))
     advice = "publish fewer tables or shards at a time, or write fewer and larger parts"
     if len(operations) > publish_ops_max:

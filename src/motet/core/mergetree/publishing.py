@@ -15,11 +15,10 @@ G4  What became of a multi without an answer is found out by a write and a read 
 G5  What is too large for one multi is refused before any work.
 G6  An empty step sets its writer alone; without a step, what has no rows and replaces nothing leaves nothing.
 G7  A staging job is ended with the publication: it was open, and is published from then on (T4).
+G8  Shards that get many parts have them listed in manifests below a staging job; see ``manifests``.
 """
 
 from __future__ import annotations
-
-from enum import StrEnum
 
 import msgspec
 
@@ -27,7 +26,7 @@ from motet.core.machine import NS_PER_MS
 from motet.core.mergetree import addressing, publication, tokens, writer_state
 from motet.core.mergetree.context import NodeContext
 from motet.core.mergetree.inserting import failure
-from motet.core.mergetree.jobs import OPEN
+from motet.core.mergetree.manifests import manifests_of, own_job
 from motet.core.mergetree.messages import (
     HoldPart,
     LogHas,
@@ -40,7 +39,6 @@ from motet.core.mergetree.messages import (
 from motet.core.mergetree.paths import WRITERS, ShardPaths, writer_path
 from motet.core.mergetree.publication import (
     SHARED,
-    Holders,
     Mark,
     Multi,
     PartPlace,
@@ -50,6 +48,19 @@ from motet.core.mergetree.publication import (
     multi_of,
     parts_of_request,
     shard_key,
+)
+from motet.core.mergetree.publication_state import (
+    PublicationUnderWay,
+    PublishingMemory,
+    PublishStep,
+    begin_holders,
+    count_holder,
+    discard_holder,
+    is_lost,
+    nodes_to_make,
+    part_at,
+    wanted,
+    with_jobs,
 )
 from motet.core.mergetree.service import NodeService
 from motet.core.mergetree.staging import NOT_HELD, fetched_bytes_per_ms
@@ -65,11 +76,12 @@ from motet.core.metadata.messages import (
     ReadDone,
     ReadOperation,
     ReadResult,
+    Refusal,
     Unknown,
     Written,
 )
 from motet.errors import BadInput, MotetError, NodeError, NoSuchTable, OutcomeUnknown, TooLarge
-from motet.errors.tables import StagingEnded, TableBusy, TableMoved, TokenReused, TooFewReplicas
+from motet.errors.tables import TableBusy, TableMoved, TokenReused, TooFewReplicas
 from motet.ids import Address, NodeId, PartId, RequestId, WriterName, Zxid
 from motet.limits import writers_max
 
@@ -78,52 +90,6 @@ wait_ms = 30_000
 """How long a publication may take, and a little longer for large parts."""
 
 ask_again_ms = 1_000
-
-
-class PublishStep(StrEnum):
-    """How far a publication is."""
-
-    READING = "reading"
-    #: some part is on too few replicas: others are asked to hold it
-    ASKING = "asking"
-    COMMITTING = "committing"
-    #: the keeper did not say what became of the commit
-    SETTLING = "settling"
-    #: its token is that of a block whose quorum is open
-    WAITING = "waiting"
-
-
-class Publication(msgspec.Struct):
-    """One that is not answered."""
-
-    client: Address
-    message: PublishParts
-    since_ns: int
-    wait_ns: int
-    step: PublishStep = PublishStep.READING
-    #: who holds each part
-    holders: dict[PartPlace, Holders] = msgspec.field(default_factory=dict)
-    #: who has said that it cannot hold a part
-    refused: dict[tuple[int, int, NodeId], None] = msgspec.field(default_factory=dict)
-    #: replicas of the shards of parts that are to be put elsewhere
-    replicas: dict[tuple[int, int], tuple[NodeId, ...]] = msgspec.field(default_factory=dict)
-    again_ns: int = 0
-    #: how often others were asked to hold parts
-    rounds: int = 0
-    facts: PublishFacts | None = None
-    #: a commit is unknown, or was until it was settled
-    is_unsure: bool = False
-    #: what was asked of the keeper last
-    request: RequestId | None = None
-
-
-class PublishingMemory(msgspec.Struct):
-    """All publications of the node."""
-
-    next_number: int = 1
-    publications: dict[int, Publication] = msgspec.field(default_factory=dict)
-    #: which publication a request is of
-    calls: dict[RequestId, int] = msgspec.field(default_factory=dict)
 
 
 class PublishingService(NodeService):
@@ -144,7 +110,8 @@ class PublishingService(NodeService):
         memory, now_ns = self.memory, self.node.now.monotonic_ns
         try:
             publication.check(message)
-            publication.check_size(message)  # G5
+            manifests = manifests_of(message)
+            publication.check_size(message, manifests)  # G5
             if not self.node.memory.session:
                 raise NodeError("this node has no session with the keeper", hint="ask another node")
             if len(memory.publications) >= publications_max:
@@ -153,13 +120,14 @@ class PublishingService(NodeService):
             self.refuse(client, message, error)
             return
         message = publication.identified(message)
+        has_own_job = bool(manifests) and not message.jobs
+        if has_own_job:
+            message = msgspec.structs.replace(message, jobs=(own_job(message),))
         largest = max((p.header.size_bytes for _, p in parts_of_request(message)), default=0)
         wait_ns = (wait_ms + largest // fetched_bytes_per_ms) * NS_PER_MS
-        under_way = Publication(client, message, now_ns, wait_ns)
-        for place, part in parts_of_request(message):
-            under_way.holders[place] = {}
-            for holder in part.holders:
-                self._count(under_way, place, holder.node, holder.host_version)
+        under_way = PublicationUnderWay(client, message, now_ns, wait_ns)
+        under_way.manifests, under_way.has_own_job = manifests, has_own_job
+        begin_holders(under_way)
         number = memory.next_number
         memory.next_number += 1
         memory.publications[number] = under_way
@@ -175,6 +143,8 @@ class PublishingService(NodeService):
                 self._on_committed(number, each, answer)
             elif each.step is PublishStep.ASKING:
                 self._on_replicas(each, answer)
+            elif each.step is PublishStep.PREPARING:
+                self._on_prepared(number, each, answer)
             elif each.step is PublishStep.SETTLING:
                 self._on_settled(number, each, answer)
             else:
@@ -186,19 +156,19 @@ class PublishingService(NodeService):
         """G3: a replica holds a part, or cannot."""
         assert isinstance(message, PartHeld)
         node, key = NodeId(sender), (message.table, message.shard)
+        now_ns = self.node.now.monotonic_ns
         for number, each in list(self.memory.publications.items()):
-            if each.step is not PublishStep.ASKING:
+            place = each.places.get((key, message.part))
+            if place is None or each.step is not PublishStep.ASKING:
                 continue
-            for place, part in parts_of_request(each.message):
-                if part.header.id != message.part or shard_key(each.message, place[0], part) != key:
-                    continue
-                if message.host_version == NOT_HELD:
-                    if (*place, node) not in each.refused:
-                        each.again_ns = self.node.now.monotonic_ns  # others are asked at once
-                    each.refused[*place, node] = None
-                    each.holders[place].pop(node, None)
-                else:
-                    self._count(each, place, node, message.host_version)
+            if message.host_version == NOT_HELD:
+                if (*place, node) not in each.refused:
+                    each.again_ns = now_ns  # others are asked at once
+                each.refused[*place, node] = each.doubted[place] = None
+                if each.holders[place].pop(node, None) is not None:
+                    each.missing[place] = None
+            elif count_holder(each, place, node, message.host_version):
+                each.again_ns = now_ns
             self._commit_or_ask(number, each)
 
     def on_session_end(self) -> None:
@@ -249,7 +219,7 @@ class PublishingService(NodeService):
             reads += [Get(path) for path in _statuses(message, each.facts)]
         self._ask(number, self.read(*reads))
 
-    def _on_read(self, number: int, each: Publication, answer: MetadataAnswer) -> None:
+    def _on_read(self, number: int, each: PublicationUnderWay, answer: MetadataAnswer) -> None:
         """G2, G6, G7, then G3."""
         if not isinstance(answer, ReadDone):
             if not each.is_unsure:
@@ -286,14 +256,44 @@ class PublishingService(NodeService):
         for table, name in zip(message.tables, names, strict=True):
             addressing.check_named(table.table, name, table.name_version)
         _check_shards(message, tables)
-        each.facts = PublishFacts(tables, writer, _open_jobs(message, jobs))
-        publication.check_size(message, each.facts)
-        self._commit_or_ask(number, each)
+        tables, open_jobs = with_jobs(each, tables, jobs)
+        each.facts = PublishFacts(tables, writer, open_jobs)
+        publication.check_size(message, each.manifests, each.facts)
+        if each.manifests and not each.is_listed:
+            each.todo = nodes_to_make(each, tables)
+            each.step = PublishStep.PREPARING
+            self._prepare(number, each)
+        else:
+            self._commit_or_ask(number, each)
+
+    # Manifests
+
+    def _prepare(self, number: int, each: PublicationUnderWay) -> None:
+        """G8: one node after the other; the multi checks that the job is still open then."""
+        if each.todo:
+            self._ask(number, self.write(each.todo[0]))
+        else:
+            each.is_listed = True
+            self._read(number)
+
+    def _on_prepared(self, number: int, each: PublicationUnderWay, answer: MetadataAnswer) -> None:
+        is_there = isinstance(answer, Conflict) and answer.why is Refusal.NODE_EXISTS
+        if isinstance(answer, Written) or is_there:
+            each.todo.pop(0)
+            self._prepare(number, each)
+        elif isinstance(answer, Unknown):
+            self._prepare(number, each)  # if it was done, it is there
+        elif isinstance(answer, Conflict) and not self._is_late(each):
+            self._read(number)  # the job is gone
+        elif isinstance(answer, Conflict):
+            raise TableBusy("its staging job went again and again")
+        else:
+            raise failure(answer)
 
     def _is_repetition(
         self,
         number: int,
-        each: Publication,
+        each: PublicationUnderWay,
         uses: list[ReadResult],
         producers: list[ReadResult],
         writer: ReadResult | None,
@@ -327,35 +327,8 @@ class PublishingService(NodeService):
 
     # Holders
 
-    def _count(self, each: Publication, place: PartPlace, node: NodeId, version: int) -> None:
-        """A replica holds a part; what it said under an older version of its ``host`` does not count."""
-        message = each.message
-        key = shard_key(message, place[0], message.tables[place[0]].parts[place[1]])
-        others = [
-            other
-            for other, part in parts_of_request(message)
-            if shard_key(message, other[0], part) == key and other in each.holders
-        ]
-        newest = max((each.holders[other].get(node, -1) for other in others), default=-1)
-        if version < newest:
-            return
-        for other in others:
-            if each.holders[other].get(node, version) < version:
-                del each.holders[other][node]
-                each.again_ns = self.node.now.monotonic_ns  # it is asked for these, too, at once
-        each.holders[place][node] = version
-
-    def _missing(self, each: Publication) -> list[PartPlace]:
-        """Parts that lie on too few replicas."""
-        return [
-            place
-            for place, part in parts_of_request(each.message)
-            if len(each.holders[place]) < len({holder.node for holder in part.holders})
-        ]
-
-    def _commit_or_ask(self, number: int, each: Publication) -> None:
-        missing = self._missing(each)
-        if not missing:
+    def _commit_or_ask(self, number: int, each: PublicationUnderWay) -> None:
+        if not each.missing:
             self._commit(number, each)
             return
         now_ns = self.node.now.monotonic_ns
@@ -366,7 +339,7 @@ class PublishingService(NodeService):
                 now_ns,
                 None,
             )
-        if self._is_lost(each, missing):
+        if is_lost(each):
             self._give_up(number, each)
             return
         if now_ns < each.again_ns:
@@ -374,44 +347,29 @@ class PublishingService(NodeService):
         each.again_ns = self.node.now.monotonic_ns + ask_again_ms * NS_PER_MS
         each.rounds += 1
         if each.rounds > 1 and each.request is None:
-            self._read_replicas(number, each, missing)
-        for place in missing:
+            self._read_replicas(number, each)
+        for place in each.missing:
             self._ask_holders(each, place)
 
-    def _is_lost(self, each: Publication, missing: list[PartPlace]) -> bool:
-        """Whether all replicas have said that they have not a part that nobody holds."""
-        for place in missing:
-            part = each.message.tables[place[0]].parts[place[1]]
-            nodes = each.replicas.get((place[0], part.shard), ())
-            if nodes and not each.holders[place]:
-                return all((*place, node) in each.refused for node in nodes)
-        return False
-
-    def _ask_holders(self, each: Publication, place: PartPlace) -> None:
+    def _ask_holders(self, each: PublicationUnderWay, place: PartPlace) -> None:
         """G3: those that had it first; others when these have had their chance."""
-        message = each.message
-        part = message.tables[place[0]].parts[place[1]]
-        holders = each.holders[place]
-        # Somebody could not get it: those that are counted may not have it any more, either.
-        is_doubted = any(refused[:2] == place for refused in each.refused)
+        message, part, holders = each.message, part_at(each, place), each.holders[place]
         nodes = [holder.node for holder in part.holders]
         nodes += [
             node for node in each.replicas.get((place[0], part.shard), ()) if node not in nodes
         ]
         for node in nodes:
-            if node not in holders or is_doubted:
+            if node not in holders or place in each.doubted:
                 source = next(iter(holders), node)
                 hold = HoldPart(*shard_key(message, place[0], part), part.header, source)
                 self.node.send(node, hold)
 
-    def _read_replicas(self, number: int, each: Publication, missing: list[PartPlace]) -> None:
-        shards = dict.fromkeys(
-            (place[0], each.message.tables[place[0]].parts[place[1]].shard) for place in missing
-        )
+    def _read_replicas(self, number: int, each: PublicationUnderWay) -> None:
+        shards = dict.fromkeys((place[0], part_at(each, place).shard) for place in each.missing)
         paths = [ShardPaths(each.message.tables[t].table, shard) for t, shard in shards]
         self._ask(number, self.read(*(Children(path.replicas) for path in paths)))
 
-    def _on_replicas(self, each: Publication, answer: MetadataAnswer) -> None:
+    def _on_replicas(self, each: PublicationUnderWay, answer: MetadataAnswer) -> None:
         each.request = None
         if not isinstance(answer, ReadDone):
             return  # the next tick asks again
@@ -423,24 +381,24 @@ class PublishingService(NodeService):
         for names in answer.results:
             if isinstance(names, Names):
                 each.replicas[shards[names.path]] = tuple(map(NodeId, names.names))
-        for place in self._missing(each):
+        for place in each.missing:
             self._ask_holders(each, place)
 
     # Committing
 
-    def _commit(self, number: int, each: Publication) -> None:
+    def _commit(self, number: int, each: PublicationUnderWay) -> None:
         """G1."""
         assert each.facts is not None, "it was read what there is"
         each.step = PublishStep.COMMITTING
-        multi = multi_of(each.message, each.facts, each.holders)
+        multi = self._multi(each)
         self._ask(number, self.write(*multi.operations))
 
-    def _multi(self, each: Publication) -> Multi:
+    def _multi(self, each: PublicationUnderWay) -> Multi:
         """As it was sent: nothing that it is made of has changed since."""
         assert each.facts is not None, "it was read what there is"
-        return multi_of(each.message, each.facts, each.holders)
+        return multi_of(each.message, each.facts, each.holders, each.manifests)
 
-    def _on_committed(self, number: int, each: Publication, answer: MetadataAnswer) -> None:
+    def _on_committed(self, number: int, each: PublicationUnderWay, answer: MetadataAnswer) -> None:
         if isinstance(answer, Written):
             entries = publication.entries_of(self._multi(each), answer.results)
             self._tell_holders(each, entries)
@@ -454,7 +412,7 @@ class PublishingService(NodeService):
         else:
             raise failure(answer)
 
-    def _on_conflict(self, number: int, each: Publication, mark: Mark) -> None:
+    def _on_conflict(self, number: int, each: PublicationUnderWay, mark: Mark) -> None:
         """Nothing was done: what has changed is read, or asked for, again."""
         if mark.subject is Subject.NAME:
             raise TableMoved("the table has another name now")
@@ -465,12 +423,10 @@ class PublishingService(NodeService):
         if mark.subject is not Subject.HOST:
             self._read(number)
             return
-        for place, part in parts_of_request(each.message):
-            if (place[0], part.shard) == (mark.table, mark.shard):
-                each.holders[place].pop(mark.node, None)
+        discard_holder(each, mark.table, mark.shard, mark.node)
         self._commit_or_ask(number, each)
 
-    def _tell_holders(self, each: Publication, entries: dict[tuple[int, int], int]) -> None:
+    def _tell_holders(self, each: PublicationUnderWay, entries: dict[tuple[int, int], int]) -> None:
         """A hint: whoever holds a part need not wait for its watch."""
         told: dict[tuple[NodeId, int, int], None] = {}
         for place, part in parts_of_request(each.message):
@@ -481,12 +437,12 @@ class PublishingService(NodeService):
 
     # Unknown outcomes
 
-    def _settle(self, number: int, each: Publication) -> None:
+    def _settle(self, number: int, each: PublicationUnderWay) -> None:
         """G4: writes of a session take effect in their order, so after this one the other is settled."""
         each.step = PublishStep.SETTLING
         self._ask(number, self.write(Check(WRITERS, ANY_VERSION)))
 
-    def _on_settled(self, number: int, each: Publication, answer: MetadataAnswer) -> None:
+    def _on_settled(self, number: int, each: PublicationUnderWay, answer: MetadataAnswer) -> None:
         each.request = None
         if not isinstance(answer, Written | Conflict):
             return  # the next tick asks again
@@ -497,16 +453,16 @@ class PublishingService(NodeService):
 
     # Answers
 
-    def _is_late(self, each: Publication) -> bool:
+    def _is_late(self, each: PublicationUnderWay) -> bool:
         return self.node.now.monotonic_ns - each.since_ns >= each.wait_ns
 
-    def _give_up(self, number: int, each: Publication) -> None:
+    def _give_up(self, number: int, each: PublicationUnderWay) -> None:
         if each.is_unsure or each.step is PublishStep.COMMITTING:
             self._unknown(number)
         elif each.step is PublishStep.ASKING:
-            place = self._missing(each)[0]
-            part = each.message.tables[place[0]].parts[place[1]]
-            held = f"{len(each.holders[place])} of {len(part.holders)} replicas"
+            place = next(iter(each.missing))
+            part = part_at(each, place)
+            held = f"{len(each.holders[place])} of {wanted(part)} replicas"
             what = f"part {part.header.id} is held by {held}"
             self._refuse(number, TooFewReplicas(what, hint="stage it again"))
         elif each.step is PublishStep.WAITING:
@@ -555,27 +511,3 @@ def _check_shards(message: PublishParts, tables: tuple[TableFacts, ...]) -> None
         shards = tables[place[0]].shards
         if part.shard >= shards:
             raise BadInput(f"the table has {shards} shards, and none of number {part.shard}")
-
-
-def _open_jobs(message: PublishParts, found: list[ReadResult]) -> tuple[tuple[str, int], ...]:
-    """G7: a job is in each table that parts were staged for."""
-    if not message.tables:
-        return ()
-    jobs = []
-    for number, result in enumerate(found):
-        if not isinstance(result, Found):
-            continue
-        if result.data != OPEN:
-            job = message.jobs[number % len(message.jobs)]
-            raise StagingEnded(
-                f"staging job {job} is {result.data.decode(errors='replace')[:40]}: its parts may be gone"
-            )
-        jobs.append((result.path, result.stat.version))
-    missing = [
-        job
-        for number, job in enumerate(message.jobs)
-        if not any(isinstance(each, Found) for each in found[number :: len(message.jobs)])
-    ]
-    if missing:
-        raise StagingEnded(f"there is no staging job {missing[0]}")
-    return tuple(jobs)

@@ -10,12 +10,13 @@ P2  The log is watched, and inserters tell of their entries. A replica that has 
 
 from __future__ import annotations
 
-from motet.core.mergetree import executing
+from motet.core.mergetree import executing, manifests
 from motet.core.mergetree.context import Core
-from motet.core.mergetree.entries import decode_entry, encode_entry
-from motet.core.mergetree.state import Pull
+from motet.core.mergetree.entries import Entry, PublishEntry, decode_entry, encode_entry
+from motet.core.mergetree.state import Pull, PullManifests
 from motet.core.metadata.messages import Failed, Found, Get, MetadataAnswer, NodeStat, ReadDone
 from motet.errors import BadRecord
+from motet.ids import Zxid
 
 AHEAD = 4
 """Entries that are read although nobody has told of them."""
@@ -83,18 +84,24 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
         except BadRecord as error:
             core.note("bad_entry", f"{number}: {error.what}")
             break
-        state.history.apply(number, result.stat.czxid, entry)
-        state.last_entry = encode_entry(entry)
-        state.unwritten.append((number, result.stat.czxid, state.last_entry))
-        core.note("executed", f"{number} {type(entry).__name__.removesuffix('Entry').lower()}")
-        executing.execute(core, number, entry)
-    if (
-        state.history.next_number <= head and state.history.next_number > call.first
-    ) or state.is_pull_wanted:
+        if isinstance(entry, PublishEntry) and entry.manifests:
+            wanted = PullManifests(number, result.stat.czxid, entry)
+            reads = (Get(path) for path in manifests.paths_of(core.paths, entry))
+            state.pulling = core.read(wanted, *reads)
+            return
+        _execute(core, number, result.stat.czxid, entry)
+    _go_on(core, call.first, is_there=isinstance(results[0], Found))
+
+
+def _go_on(core: Core, first: int, *, is_there: bool) -> None:
+    """Read what follows, at once or later."""
+    state = core.state
+    number, head = state.history.next_number, state.head_heard
+    if first < number <= head or state.is_pull_wanted:
         pull(core)
-    elif state.history.next_number <= head and not isinstance(results[0], Found):
-        core.note("entry_trimmed", f"{state.history.next_number} of {head}")
-    elif state.history.next_number > head:
+    elif number <= head and not is_there:
+        core.note("entry_trimmed", f"{number} of {head}")
+    elif number > head:
         state.pull_again_ns = core.later_ns(core.config.pull_ms)  # P2
 
 
@@ -102,6 +109,35 @@ def on_tick(core: Core) -> None:
     """P2."""
     if core.state.pulling is None and core.now_ns >= core.state.pull_again_ns:
         pull(core)
+
+
+def _execute(core: Core, number: int, zxid: Zxid, entry: Entry) -> None:
+    state = core.state
+    state.history.apply(number, zxid, entry)
+    state.last_entry = encode_entry(entry)
+    state.unwritten.append((number, zxid, state.last_entry))
+    core.note("executed", f"{number} {type(entry).__name__.removesuffix('Entry').lower()}")
+    executing.execute(core, number, entry)
+
+
+def on_manifests(core: Core, call: PullManifests, answer: MetadataAnswer) -> None:
+    """An entry of many parts is known whole (M3)."""
+    state = core.state
+    state.pulling = None
+    if not isinstance(answer, ReadDone):
+        return  # the next tick reads again
+    found = [result.data for result in answer.results if isinstance(result, Found)]
+    if len(found) < len(answer.results):
+        core.note("bad_entry", f"{call.number}: a manifest of it is gone")
+        return
+    try:
+        entry = manifests.whole(call.entry, found)
+    except BadRecord as error:
+        core.note("bad_entry", f"{call.number}: {error.what}")
+        return
+    assert call.number == state.history.next_number, "one read at a time"
+    _execute(core, call.number, call.zxid, entry)
+    pull(core)
 
 
 def _is_other_log(core: Core) -> None:

@@ -10,6 +10,7 @@
 ``inserting``   inserts of clients
 ``dropping``    drops of clients
 ``reading``     answering readers as of a head
+``windows``     forgetting tokens, producers and hashes of content
 ==============  =====================================================================
 
 Each step is one event. What follows from it for the others is worked out once, at its end.
@@ -37,7 +38,9 @@ from motet.core.mergetree import (
     pushing,
     reading,
     staging,
+    windows,
 )
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import Core, NodeContext, ReplicaKey
 from motet.core.mergetree.messages import (
     DropPartitions,
@@ -70,12 +73,14 @@ from motet.core.mergetree.state import (
     Leave,
     LetGo,
     ListJobs,
+    ListWindow,
     LoadOwn,
     LoadQueue,
     Locate,
-    MergeTreeConfig,
+    LookAtWindows,
     Phase,
     Pull,
+    PullManifests,
     PutPointer,
     ReadBroken,
     ReadForDrop,
@@ -87,10 +92,12 @@ from motet.core.mergetree.state import (
     ReadQuorum,
     ReadStatuses,
     ReadToFail,
+    ReadWindow,
     Register,
     SettleRead,
     SettleWrite,
     TouchStaging,
+    TrimWindow,
     WatchLog,
 )
 from motet.core.mergetree.work import NOBODY, Looked
@@ -111,6 +118,7 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     Deregister: activation.on_deregistered,
     LoadQueue: activation.on_queue,
     Pull: pulling.on_pulled,
+    PullManifests: pulling.on_manifests,
     PutPointer: executed.on_pointer,
     ReadPointer: executed.on_pointer_read,
     ReadForInsert: inserting.on_read,
@@ -137,6 +145,10 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     EndJob: collecting.on_ended,
     FindHead: finding.on_head,
     FindEntries: finding.on_entries,
+    LookAtWindows: windows.on_looked,
+    ListWindow: windows.on_listed,
+    ReadWindow: windows.on_read,
+    TrimWindow: windows.on_trimmed,
     WatchLog: _on_watching,
 }
 """Who takes the answer to a call."""
@@ -255,6 +267,7 @@ class TableReplica:
             pushing.on_tick(core)
             staging.on_tick(core)
             collecting.on_tick(core)
+            windows.on_tick(core)
             pulling.on_tick(core)
             if executed.is_pointer_due(core):
                 executed.put_pointer(core)

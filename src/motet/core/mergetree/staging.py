@@ -259,10 +259,10 @@ def on_looked(core: Core, looked: Looked) -> None:
 def on_tick(core: Core) -> None:
     """H5."""
     state = core.state
-    _release_named(core)
     if core.now_ns < state.staged_look_ns or state.releasing.parts:
         return
     state.staged_look_ns = core.later_ns(core.config.staged_look_ms)
+    _release_named(core)
     old = [each for each in state.held.values() if each.is_synced and _is_old(core, each)]
     if old:
         jobs = tuple(dict.fromkeys(each.job for each in old if each.job))

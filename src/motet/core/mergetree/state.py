@@ -6,55 +6,13 @@ from enum import StrEnum
 
 import msgspec
 
-from motet.core.mergetree.entries import PartHeader
+from motet.core.mergetree.entries import PartHeader, PublishEntry
 from motet.core.mergetree.history import History
 from motet.core.mergetree.messages import DropPartitions, FindVersion, InsertBlock, ListParts
 from motet.core.mergetree.names import PartName
+from motet.core.mergetree.sweep import Sweep
+from motet.core.metadata.messages import Found
 from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
-
-
-class MergeTreeConfig(msgspec.Struct, frozen=True):
-    """How replicas behave."""
-
-    #: how often everything that is late is looked at
-    tick_ms: int = 1_000
-    #: how often the log is read though nobody has told of an entry
-    pull_ms: int = 10_000
-    #: how long an insert waits for its quorum, and a reader for parts
-    wait_ms: int = 10_000
-    #: entries in one read of the log
-    entries_max: int = 64
-    #: parts, or entries of the queue, in one multi, and in one read
-    batch_max: int = 32
-    #: data in one multi: embedded keepers take less than a cluster's
-    batch_bytes: int = 8 * 1024
-    #: parts that are fetched at a time
-    fetches_max: int = 4
-    #: parts that are aside and known
-    aside_max: int = 10_000
-    #: bytes within messages that a node is writing to its disk, of all its replicas together
-    block_bytes_max: int = 64 * 1024 * 1024
-    #: other replicas that small bytes are pushed to
-    pushes_max: int = 4
-    #: pushed bytes that no entry names go after so long
-    pushed_ms: int = 60_000
-    #: parts that are held for publications
-    held_max: int = 100_000
-    #: how often those that are old are looked at; how old a part has to be that is in no job, and one that is
-    staged_look_ms: int = 10_000
-    staged_keep_ms: int = 3_600_000
-    job_part_keep_ms: int = 60_000
-    #: how often staging jobs are looked at, and how old a lease has to be whose job is collected
-    jobs_look_ms: int = 20_000
-    lease_ms: int = 60_000
-    #: inserts, drops and readers that may wait, of each so many
-    requests_max: int = 1_000
-    #: parts in one page of a list: 2 KiB each at most, so that a page is a message
-    page_max: int = 2_000
-    #: the pointer is written so long after it could be, unless it rides on something else
-    pointer_ms: int = 1_000
-    #: queries that began before the drop of a table may read its parts for so long
-    dropped_ms: int = 60_000
 
 
 class Phase(StrEnum):
@@ -147,7 +105,7 @@ class InsertStep(StrEnum):
     """How far an insert is."""
 
     KEEPING = "keeping"
-    #: another insert of its producer commits
+    #: another insert of its number, or too many of its producer, are being committed
     HELD = "held"
     READING = "reading"
     COMMITTING = "committing"
@@ -170,10 +128,23 @@ class Insert(msgspec.Struct):
     is_duplicate: bool = False
     #: a duplicate has the version of the read that found it visible
     version: Zxid = Zxid(0)
+    #: the node of its content's hash was set then (U2), and the log is to be executed up to here (U3)
+    hash_zxid: Zxid = Zxid(0)
+    until: int = -1
     #: the host's version that the commit checked
     host_version: int = -1
     #: what stores its bytes
     work: WorkId | None = None
+
+
+class ProducerLane(msgspec.Struct):
+    """The node of a producer as it is when all commits of this replica that set it are done (K4)."""
+
+    expected: Found
+    #: the part that the last of them registers
+    last: PartId
+    #: the inserts whose commits are under way
+    under_way: dict[int, None] = msgspec.field(default_factory=dict)
 
 
 class Reader(msgspec.Struct):
@@ -290,6 +261,14 @@ class Pull(msgspec.Struct, frozen=True, tag=True):
     """The log from an entry on."""
 
     first: int
+
+
+class PullManifests(msgspec.Struct, frozen=True, tag=True):
+    """The manifests of the next entry."""
+
+    number: int
+    zxid: Zxid
+    entry: PublishEntry
 
 
 class PutPointer(msgspec.Struct, frozen=True, tag=True):
@@ -449,6 +428,26 @@ class FindEntries(msgspec.Struct, frozen=True, tag=True):
     numbers: tuple[int, ...]
 
 
+class LookAtWindows(msgspec.Struct, frozen=True, tag=True):
+    """How many tokens, producers and hashes there are."""
+
+
+class ListWindow(msgspec.Struct, frozen=True, tag=True):
+    """The names of all of a kind."""
+
+
+class ReadWindow(msgspec.Struct, frozen=True, tag=True):
+    """When some of them were used last."""
+
+    count: int
+
+
+class TrimWindow(msgspec.Struct, frozen=True, tag=True):
+    """The multi that forgets some of them."""
+
+    count: int
+
+
 class WatchLog(msgspec.Struct, frozen=True, tag=True):
     """The watch on the log."""
 
@@ -461,6 +460,7 @@ Call = (
     | Deregister
     | ReadStatuses
     | Pull
+    | PullManifests
     | PutPointer
     | ReadPointer
     | ReadForInsert
@@ -487,6 +487,10 @@ Call = (
     | EndJob
     | FindHead
     | FindEntries
+    | LookAtWindows
+    | ListWindow
+    | ReadWindow
+    | TrimWindow
     | WatchLog
 )
 
@@ -546,6 +550,11 @@ class State(msgspec.Struct):
     staging: dict[int, Staging] = msgspec.field(default_factory=dict)
     releasing: Releasing = msgspec.field(default_factory=Releasing)
     staged_look_ns: int = 0
+    #: what is out of its window: when it is looked at, each not before; what is being forgotten, and then
+    windows_look_ns: int = 0
+    windows_again_ns: dict[str, int] = msgspec.field(default_factory=dict)
+    sweep: Sweep | None = None
+    sweeps_left: list[Sweep] = msgspec.field(default_factory=list)
     #: staging jobs of the table: when they are looked at, up to which, and when each lease was renewed
     jobs_look_ns: int = 0
     jobs_seen: str = ""
@@ -576,8 +585,8 @@ class State(msgspec.Struct):
     pull_max: int = 0
     inserts: dict[int, Insert] = msgspec.field(default_factory=dict)
     next_insert: int = 1
-    #: producer -> the insert that reads and sets its node
-    busy: dict[str, int] = msgspec.field(default_factory=dict)
+    #: of producers whose nodes are being set
+    lanes: dict[str, ProducerLane] = msgspec.field(default_factory=dict)
     findings: dict[int, Finding] = msgspec.field(default_factory=dict)
     drops: dict[int, Dropping] = msgspec.field(default_factory=dict)
     readers: list[Reader] = msgspec.field(default_factory=list)

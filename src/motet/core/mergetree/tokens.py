@@ -6,20 +6,45 @@ K2  A producer counts its inserts. ``producers/<name>`` is one node, set by its 
     holds the newest numbers, each with what was inserted under it. A number is never used twice; one that is
     so old that nobody knows is refused (T8).
 K3  The failure of a quorum takes the token, or the number, back in the same multi: a retry is inserted anew.
-K4  Inserts of one producer that meet at a replica commit one after the other: they set one node.
+K4  Inserts of one producer are pipelined: a commit expects the node as the commits before it will make it,
+    and checks the part that the last of them registers. So if one is not done, none after it is, whatever
+    version the node has come to; each of them reads again. Two inserts of one number are never under way
+    together.
+K5  Producers whose names begin with ``client-`` are those that clients make for themselves; they are
+    forgotten when nobody has used them for an hour (``windows``), others never (T8).
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from motet.core.mergetree.context import Core
 from motet.core.mergetree.messages import InsertBlock
 from motet.core.mergetree.paths import ShardPaths
-from motet.core.metadata.messages import Create, Delete, Found, Get, ReadResult, Set, WriteOperation
+from motet.core.mergetree.state import ProducerLane, State
+from motet.core.metadata.messages import (
+    ANY_VERSION,
+    NO_SESSION,
+    Check,
+    Create,
+    Delete,
+    Found,
+    Get,
+    NodeStat,
+    ReadResult,
+    Set,
+    WriteOperation,
+)
 from motet.errors import BadRecord, TokenExpired, TooLarge
 from motet.errors.tables import TokenReused
-from motet.ids import PartId
+from motet.ids import PartId, Zxid
 from motet.limits import producer_window, producers_max
+
+OWN_PREFIX = "client-"
+"""Begins the names of producers that clients make for themselves (K5)."""
+
+pipelined_max = producer_window // 2
+"""Commits of one producer that are under way: a number of them that has to begin anew is remembered yet."""
 
 
 class UsedToken(msgspec.Struct, frozen=True):
@@ -59,7 +84,8 @@ def _decode_token(data: bytes) -> UsedToken:
         raise BadRecord(f"this is no use of a token: {error}") from None
 
 
-def _decode_producer(data: bytes) -> ProducerUses:
+def decode_producer(data: bytes) -> ProducerUses:
+    """Read the data of a producer's node back; ``BadRecord`` for what is none."""
     try:
         return _producer_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -87,7 +113,7 @@ def use_of(
                 hint="use fewer producers, each with a rising count",
             )
         return None
-    known = _decode_producer(found.data)
+    known = decode_producer(found.data)
     if message.number <= known.forgotten:
         raise TokenExpired(
             f"the token ({message.producer!r}, {message.number}) is older than what is remembered",
@@ -102,7 +128,7 @@ def used(message: InsertBlock, found: ReadResult) -> UsedToken | NumberUse | Non
         return None
     if not message.producer:
         return _decode_token(found.data)
-    return _decode_producer(found.data).uses.get(message.number)
+    return decode_producer(found.data).uses.get(message.number)
 
 
 def _checked(
@@ -121,7 +147,7 @@ def use(paths: ShardPaths, message: InsertBlock, found: ReadResult) -> WriteOper
     part, content, shard = message.part.id, message.content, message.shard
     if not message.producer:
         return Create(paths.token(message.token), _encode(UsedToken(part, content, shard)))
-    known = _decode_producer(found.data) if isinstance(found, Found) else ProducerUses()
+    known = decode_producer(found.data) if isinstance(found, Found) else ProducerUses()
     known.uses[message.number] = NumberUse(part, content, shard)
     while len(known.uses) > producer_window:
         oldest = min(known.uses)
@@ -139,9 +165,59 @@ def take_back(found: ReadResult, part: PartId, number: int | None) -> WriteOpera
     if number is None:
         is_of_part = _decode_token(found.data).part == part
         return Delete(found.path, found.stat.version) if is_of_part else None
-    known = _decode_producer(found.data)
+    known = decode_producer(found.data)
     kept = known.uses.get(number)
     if kept is None or kept.part != part:
         return None
     del known.uses[number]
     return Set(found.path, _encode(known), found.stat.version)
+
+
+# Pipelined commits of a producer
+
+
+def has_turn(state: State, number: int) -> bool:
+    """K4: whether an insert may be committed now."""
+    message = state.inserts[number].message
+    lane = state.lanes.get(message.producer)
+    if not message.producer or lane is None:
+        return True
+    numbers = [state.inserts[each].message.number for each in lane.under_way]
+    return len(numbers) < pipelined_max and message.number not in numbers
+
+
+def expected(state: State, message: InsertBlock, found: ReadResult) -> ReadResult:
+    """The node that says whether the token or the number was used, as it is when a commit comes to it."""
+    lane = state.lanes.get(message.producer) if message.producer else None
+    return found if lane is None else lane.expected
+
+
+def chain(core: Core, message: InsertBlock) -> list[WriteOperation]:
+    """What a commit checks of the one that it builds upon."""
+    lane = core.state.lanes.get(message.producer) if message.producer else None
+    return [] if lane is None else [Check(core.own_paths.part(lane.last), ANY_VERSION)]
+
+
+def begin_commit(state: State, number: int, operation: WriteOperation) -> None:
+    """The commit of an insert is under way, and sets the node of its producer."""
+    message = state.inserts[number].message
+    if not message.producer:
+        return
+    assert isinstance(operation, Create | Set), "a use makes a node, or sets it"
+    version = operation.version + 1 if isinstance(operation, Set) else 0
+    stat = NodeStat(version, 0, 0, Zxid(0), Zxid(0), 0, 0, NO_SESSION)
+    after = Found(operation.path, operation.data, stat)
+    lane = state.lanes.setdefault(message.producer, ProducerLane(after, message.part.id))
+    lane.expected, lane.last = after, message.part.id
+    lane.under_way[number] = None
+
+
+def end_commit(state: State, number: int, *, is_done: bool) -> None:
+    """The commit of an insert has ended. If it was not done, what was expected after it does not come."""
+    producer = state.inserts[number].message.producer
+    lane = state.lanes.get(producer)
+    if lane is None or number not in lane.under_way:
+        return
+    del lane.under_way[number]
+    if not is_done or not lane.under_way:
+        del state.lanes[producer]

@@ -49,7 +49,7 @@ class StoredStep(msgspec.Struct, frozen=True, array_like=True):
     version: Zxid
 
 
-class WriterState(msgspec.Struct):
+class WriterRecord(msgspec.Struct):
     """The data of a writer's node."""
 
     #: of the last step; -1: there was none
@@ -73,11 +73,11 @@ class WriterState(msgspec.Struct):
 
 encode_state = msgspec.json.Encoder().encode
 encode_steps = msgspec.json.Encoder().encode
-_state_decoder = msgspec.json.Decoder(WriterState)
+_state_decoder = msgspec.json.Decoder(WriterRecord)
 _steps_decoder = msgspec.json.Decoder(tuple[StoredStep, ...])
 
 
-def decode_state(data: bytes) -> WriterState:
+def decode_state(data: bytes) -> WriterRecord:
     """Read a writer back; ``BadRecord`` for what is none."""
     try:
         return _state_decoder.decode(data)
@@ -103,9 +103,9 @@ def note_path(writer: WriterName) -> str:
     return f"{writer_path(writer)}/note"
 
 
-def state_of(found: ReadResult) -> WriterState:
+def state_of(found: ReadResult) -> WriterRecord:
     """What is known of a writer; one that is not there has no step."""
-    return decode_state(found.data) if isinstance(found, Found) else WriterState()
+    return decode_state(found.data) if isinstance(found, Found) else WriterRecord()
 
 
 def last_step(found: ReadResult) -> StoredStep | None:

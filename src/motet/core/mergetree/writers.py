@@ -31,7 +31,7 @@ from motet.core.mergetree.paths import WRITERS, writer_path
 from motet.core.mergetree.service import NodeService
 from motet.core.mergetree.writer_state import (
     StoredStep,
-    WriterState,
+    WriterRecord,
     chunk_steps,
     decode_steps,
     encode_state,
@@ -212,7 +212,7 @@ class WritersService(NodeService):
         if not isinstance(writer, Found):
             if isinstance(writers, Found) and writers.stat.children >= writers_max:
                 raise TooLarge(f"there are {writers_max} ordered writers already")
-            operations.append(Create(writer_path(message.writer), encode_state(WriterState())))
+            operations.append(Create(writer_path(message.writer), encode_state(WriterRecord())))
         data = message.error.encode()
         if isinstance(note, Found):
             operations.append(Set(note.path, data, note.stat.version))

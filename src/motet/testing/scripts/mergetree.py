@@ -11,34 +11,19 @@ from typing import Literal
 
 import msgspec
 
-from motet.core.clock.hlc import Clock
-from motet.core.clock.writer_step import WriterStep
-from motet.core.machine import Message
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import ReplicaKey
-from motet.core.mergetree.entries import PartHeader, PublishEntry, encode_entry
+from motet.core.mergetree.entries import PublishEntry, encode_entry
 from motet.core.mergetree.messages import (
     DropPartitions,
-    FindVersion,
     InsertBlock,
     ListParts,
-    NodeAnswer,
-    OpenJob,
     PartArrived,
-    PartBytes,
-    PartStaged,
-    PublishParts,
-    ReadWriters,
-    RenewJob,
-    StagedPart,
-    StagePart,
-    TableAnswer,
-    TablePublication,
 )
 from motet.core.mergetree.names import PARTITION
 from motet.core.mergetree.node import TableNode
-from motet.core.mergetree.paths import TABLE_DATA, WRITERS, ShardPaths, layout
+from motet.core.mergetree.paths import TABLE_DATA, ShardPaths, layout
 from motet.core.mergetree.pulling import head_of
-from motet.core.mergetree.state import MergeTreeConfig
 from motet.core.metadata.messages import (
     METADATA,
     Create,
@@ -52,17 +37,23 @@ from motet.core.metadata.messages import (
     Written,
 )
 from motet.errors import BadScenario
-from motet.ids import Address, NodeId, PartId, RequestId, TableId, WriterName, Zxid
+from motet.ids import Address, NodeId, PartId, RequestId, TableId, Zxid
 from motet.testing.part import verb
 from motet.testing.scripts.mergetree_bench import PartFolder, WatchedKeeper
-from motet.testing.scripts.mergetree_mishaps import KEY, PATHS, TABLE, MishapVerbs
+from motet.testing.scripts.mergetree_client import (
+    KEY,
+    PATHS,
+    TABLE,
+    TABLES,
+    block_of,
+    header_of,
+)
+from motet.testing.scripts.mergetree_mishaps import MishapVerbs
+from motet.testing.scripts.mergetree_publishing import PublishingPart
 from motet.testing.workbench import Lost
 
-CLIENT = Address("client")
-TABLES = "tuv"
 
-
-class MergeTreePart(MishapVerbs):
+class MergeTreePart(MishapVerbs, PublishingPart):
     """Commands for the replicas of a table's shard."""
 
     name = "mergetree"
@@ -70,26 +61,26 @@ class MergeTreePart(MishapVerbs):
     def __init__(self) -> None:
         super().__init__()
         self.config = MergeTreeConfig()
-        self.requests = 0
         self.keys: tuple[ReplicaKey, ...] = (KEY,)
-        #: parts as their clients were told that they are staged
-        self.staged: dict[str, PartStaged] = {}
 
     # The cluster
 
     @verb
-    def cluster(self, *, replicas: int = 3, shards: int = 1, tables: int = 1) -> list[str]:
+    def cluster(
+        self, *, replicas: int = 3, shards: int = 1, tables: int = 1, dedup: bool = False
+    ) -> list[str]:
         """Make tables t, u, … with so many replicas of so many shards, and start them."""
         self.bench.add(str(METADATA), WatchedKeeper)
         self.bench.start(str(METADATA))
         nodes = tuple(NodeId(f"n{number}") for number in range(1, replicas + 1))
-        keeper = self._keeper()
+        keeper = self.keeper()
         definition = b"{}" if shards == 1 else b'{"shards":%d}' % shards
         keeper.put(TABLE_DATA, b"")
         for name in TABLES[:tables]:
             table = TableId(name)
             paths = ShardPaths(table, 0)
-            for path, data in (*layout(table, shards, nodes), (paths.definition, definition)):
+            tree = layout(table, shards, nodes, has_dedup=dedup)
+            for path, data in (*tree, (paths.definition, definition)):
                 keeper.put(path, data)
         self.keys = tuple((TableId(t), n) for t in TABLES[:tables] for n in range(shards))
         for node in nodes:
@@ -153,7 +144,7 @@ class MergeTreePart(MishapVerbs):
     @verb
     def session(self, node: str) -> list[str]:
         """A replica gets a session; one that it had goes on for the keeper."""
-        keeper = self._keeper()
+        keeper = self.keeper()
         session = keeper.tree.begin_session()
         keeper.sessions[session] = Address(node)
         lines = self.bench.receive(node, str(METADATA), SessionBegun(session))
@@ -162,7 +153,7 @@ class MergeTreePart(MishapVerbs):
     @verb
     def expire(self, node: str, *, told: bool = True) -> list[str]:
         """The keeper ends all sessions of a replica; it is told, or not yet."""
-        keeper, lines = self._keeper(), []
+        keeper, lines = self.keeper(), []
         for session in [s for s, of in keeper.sessions.items() if of == node]:
             keeper.tree.end_session(session)
             del keeper.sessions[session]
@@ -175,7 +166,7 @@ class MergeTreePart(MishapVerbs):
     @verb
     def mishap(self, *how: Literal["unknown", "lost", "fail", "ok"]) -> list[str]:
         """How the next writes of the keeper end: done and not told, neither, refused, or well."""
-        self._keeper().mishaps += ["" if each == "ok" else each for each in how]
+        self.keeper().mishaps += ["" if each == "ok" else each for each in how]
         return []
 
     @verb
@@ -193,50 +184,25 @@ class MergeTreePart(MishapVerbs):
     @verb
     def put(self, path: str, data: str) -> list[str]:
         """Somebody sets a node below the shard."""
-        self._keeper().put(f"{PATHS.root}/{path}", data.encode())
+        self.keeper().put(f"{PATHS.root}/{path}", data.encode())
         return []
 
     @verb
     def tree(self, path: str = "") -> list[str]:
         """The keeper's nodes below the shard, with their data."""
         root = f"{PATHS.root}/{path}" if path else PATHS.root
-        return self._below(root.rstrip("/"), len(root) + 1) or ["nothing"]
-
-    def _below(self, path: str, cut: int) -> list[str]:
-        keeper, lines = self._keeper(), []
-        for name in keeper.tree.names(path):
-            child = f"{path}/{name}"
-            data = (keeper.get(child) or (b"", 0))[0].decode()
-            lines.append(f"{child[cut:]} {data}".rstrip())
-            lines += self._below(child, cut)
-        return lines
+        return self.below(root.rstrip("/"), len(root) + 1) or ["nothing"]
 
     @verb
     def log(self, table: str = "t", shard: int = 0) -> list[str]:
         """The entries of the log."""
-        keeper, path = self._keeper(), ShardPaths(TableId(table), shard).log
+        keeper, path = self.keeper(), ShardPaths(TableId(table), shard).log
         return [
             f"{int(name[4:])} {(keeper.get(f'{path}/{name}') or (b'', 0))[0].decode()}"
             for name in keeper.tree.names(path)
         ] or ["no entries"]
 
     # Clients
-
-    def _request(self) -> RequestId:
-        self.requests += 1
-        return RequestId(self.requests)
-
-    def _ask(self, node: str, message: Message, wait: bool) -> list[str]:
-        lines = self.bench.receive(node, CLIENT, message)
-        request = getattr(message, "request", 0)
-
-        def is_answered() -> bool:
-            return any(
-                isinstance(each, TableAnswer | NodeAnswer) and each.request == request
-                for each in self.bench.received.get(CLIENT, [])
-            )
-
-        return [*lines, *self.bench.run_ms(30_000 if wait else 0, until=is_answered)]
 
     @verb
     def insert(
@@ -250,6 +216,7 @@ class MergeTreePart(MishapVerbs):
         producer: str = "",
         number: int = 0,
         partition: str = PARTITION,
+        dedup: bool = False,
         arrived: bool = True,
         block: bool = False,
         wait: bool = True,
@@ -257,23 +224,24 @@ class MergeTreePart(MishapVerbs):
         """Insert a part whose bytes have arrived at a replica, or come with it; its rows are its name, if
         not told."""
         content = part if rows is None else rows
-        header = part_header(part, rows, partition)
+        header = header_of(part, rows, partition)
         if arrived and not block:
             self.bench.folders[Address(node)].arrived[header.id] = header
         named = token or ("" if producer else f"token-of-{part}")
         message = InsertBlock(
-            *(TABLE, 0, self._request(), header, quorum, named, content),
+            *(TABLE, 0, self.request(), header, quorum, named, content),
             producer=producer,
             number=number,
-            block=_block(header) if block else None,
+            block=block_of(header) if block else None,
+            dedup_hash=header.hash.replace(" ", "-") if dedup else "",
         )
-        return self._ask(node, message, wait)
+        return self.ask(node, message, wait)
 
     @verb
     def drop_partition(self, node: str, *partitions: str, wait: bool = True) -> list[str]:
         """Drop partitions, or all there are."""
-        message = DropPartitions(TABLE, 0, self._request(), partitions or None)
-        return self._ask(node, message, wait)
+        message = DropPartitions(TABLE, 0, self.request(), partitions or None)
+        return self.ask(node, message, wait)
 
     @verb
     def select(
@@ -286,7 +254,7 @@ class MergeTreePart(MishapVerbs):
         wait: bool = True,
     ) -> list[str]:
         """Read the head and the zxid from the keeper, then ask a replica for the parts of that version."""
-        keeper = self._keeper()
+        keeper = self.keeper()
         reader = keeper.tree.begin_session()
         read = keeper.tree.answer(Read(RequestId(0), reader, (Get(PATHS.log),)))
         keeper.tree.end_session(reader)
@@ -294,101 +262,8 @@ class MergeTreePart(MishapVerbs):
         log = read.results[0]
         assert isinstance(log, Found)
         at = read.zxid if version is None else Zxid(version)
-        message = ListParts(TABLE, 0, self._request(), head_of(log.stat), at, eventual, after)
-        return self._ask(node, message, wait)
-
-    # Publications
-
-    @verb
-    def stage(
-        self,
-        node: str,
-        part: str,
-        *,
-        table: str = "t",
-        shard: int = 0,
-        quorum: int = 0,
-        partition: str = PARTITION,
-        size: int = 100,
-        job: str = "",
-        wait: bool = True,
-    ) -> list[str]:
-        """Stage a part whose bytes have arrived at a replica; it has others hold it, too."""
-        header = msgspec.structs.replace(part_header(part, None, partition), size_bytes=size)
-        self.bench.folders[Address(node)].arrived[header.id] = header
-        request = self._request()
-        lines = self._ask(
-            node, StagePart(TableId(table), shard, request, header, quorum, job), wait
-        )
-        for told in self.bench.received.get(CLIENT, []):
-            if isinstance(told, PartStaged) and told.request == request:
-                self.staged[part] = told
-        return lines
-
-    @verb
-    def publish(
-        self,
-        node: str,
-        *parts: str,
-        token: str = "",
-        step: str = "",
-        replace: str = "",
-        content: str = "c",
-        tables: str = "",
-        job: str = "",
-        wait: bool = True,
-    ) -> list[str]:
-        """Publish staged parts; step=writer:epoch:after:through, clocks are numbers, - is none."""
-        each: dict[str, list[StagedPart]] = {name: [] for name in tables}
-        for part in parts:
-            told = self.staged[part]
-            staged = StagedPart(told.shard, told.part, told.holders)
-            each.setdefault(told.table, []).append(staged)
-        replaced = tuple(replace.split(",")) if replace else ()
-        publications = tuple(
-            TablePublication(TableId(name), 0, tuple(staged), replaced, content=content)
-            for name, staged in each.items()
-        )
-        message = PublishParts(
-            self._request(),
-            publications,
-            token,
-            step=_step(step) if step else None,
-            jobs=(job,) if job else (),
-        )
-        if step:
-            self._keeper().put(WRITERS, b"") if self._keeper().get(WRITERS) is None else None
-        return self._ask(node, message, wait)
-
-    @verb
-    def open_job(self, node: str, job: str, tables: str = "t") -> list[str]:
-        """Open a staging job."""
-        return self._ask(
-            node, OpenJob(self._request(), job, tuple(map(TableId, tables))), wait=True
-        )
-
-    @verb
-    def renew_job(self, node: str, job: str, tables: str = "t") -> list[str]:
-        """Renew the lease of a staging job."""
-        return self._ask(
-            node, RenewJob(self._request(), job, tuple(map(TableId, tables))), wait=True
-        )
-
-    @verb
-    def jobs(self, table: str = "t") -> list[str]:
-        """The staging jobs of a table, in the keeper."""
-        path = ShardPaths(TableId(table), 0).staging
-        return self._below(path, len(path) + 1) or ["no jobs"]
-
-    @verb
-    def find_version(self, node: str, time: int) -> list[str]:
-        """The version of the shard at a moment of the keeper's clock."""
-        return self._ask(node, FindVersion(*KEY, self._request(), time), wait=True)
-
-    @verb
-    def writer(self, node: str, name: str) -> list[str]:
-        """How far is an ordered writer?"""
-        return self._ask(node, ReadWriters(self._request(), WriterName(name)), wait=True)
+        message = ListParts(TABLE, 0, self.request(), head_of(log.stat), at, eventual, after)
+        return self.ask(node, message, wait)
 
     @verb
     def run_(self, ms: int) -> list[str]:
@@ -400,7 +275,7 @@ class MergeTreePart(MishapVerbs):
     @verb
     def arrive(self, node: str, part: str, *, rows: str | None = None) -> list[str]:
         """The bytes of a part are streamed ahead to a replica."""
-        header = part_header(part, rows, PARTITION)
+        header = header_of(part, rows, PARTITION)
         self.bench.folders[Address(node)].arrived[header.id] = header
         return self.bench.receive(node, node, PartArrived(TABLE, 0, header, NodeId(node)))
 
@@ -409,7 +284,7 @@ class MergeTreePart(MishapVerbs):
         self, *parts: str, on: str = "n1", partition: str = PARTITION, replace: str | None = None
     ) -> list[str]:
         """Somebody appends the entry of a publication; some nodes have its bytes, by whatever way."""
-        headers = tuple(part_header(part, None, partition) for part in parts)
+        headers = tuple(header_of(part, None, partition) for part in parts)
         holders = tuple(NodeId(node) for node in on.split(","))
         for node in holders:
             folder = self.bench.folders[Address(node)]
@@ -417,7 +292,7 @@ class MergeTreePart(MishapVerbs):
             for header in headers:
                 self.bench.receive(node, node, PartArrived(TABLE, 0, header, node))
         entry = PublishEntry(headers, holders, tuple(replace.split(",")) if replace else ())
-        keeper = self._keeper()
+        keeper = self.keeper()
         writer = keeper.tree.begin_session()
         create = Create(PATHS.new_entry, encode_entry(entry), sequential=True)
         done = keeper.tree.answer(Write(RequestId(0), writer, (create,)))
@@ -471,18 +346,3 @@ class MergeTreePart(MishapVerbs):
                 if state.why:
                     lines.append(f"  {state.phase}: {state.why}")
         return lines
-
-
-def _step(text: str) -> WriterStep:
-    writer, epoch, after, through = text.split(":")
-    begun = None if after == "-" else Clock(int(after), 0)
-    return WriterStep(writer, int(epoch), begun, Clock(int(through), 0))
-
-
-def _block(header: PartHeader) -> PartBytes:
-    return PartBytes("parquet", b"manifest", bytes(header.size_bytes))
-
-
-def part_header(part: str, rows: str | None, partition: str) -> PartHeader:
-    content = part if rows is None else rows
-    return PartHeader(PartId(part), partition, 1, 100, f"hash of {content}")

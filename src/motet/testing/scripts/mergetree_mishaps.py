@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from motet.core.mergetree.messages import PartBroken
-from motet.core.mergetree.paths import ShardPaths, layout
+from motet.core.mergetree.paths import layout
 from motet.core.metadata.definitions import DatabaseIdentity, encode_database_identity
 from motet.core.metadata.messages import METADATA
 from motet.core.metadata.paths import DATABASE
 from motet.errors import BadScenario
-from motet.ids import NodeId, PartId, TableId
-from motet.testing.bench_part import BenchPart
+from motet.ids import NodeId, PartId
 from motet.testing.part import verb
-from motet.testing.scripts.mergetree_bench import MergeTreeBench, WatchedKeeper
-
-TABLE = TableId("t")
-KEY = (TABLE, 0)
-PATHS = ShardPaths(*KEY)
+from motet.testing.scripts.mergetree_bench import WatchedKeeper
+from motet.testing.scripts.mergetree_client import PATHS, TABLE, MergeTreeClient
 
 
-class MishapVerbs(BenchPart):
+class MishapVerbs(MergeTreeClient):
     """Above the part; it has replicas, and starts and ends their sessions."""
 
     def __init__(self) -> None:
-        self.bench: MergeTreeBench = MergeTreeBench()
+        super().__init__()
         self.copy: WatchedKeeper | None = None
-
-    def _keeper(self) -> WatchedKeeper:
-        keeper = self.bench.node(str(METADATA)).running()
-        assert isinstance(keeper, WatchedKeeper)
-        return keeper
 
     def _add(self, name: str, own: NodeId) -> None:
         raise NotImplementedError
@@ -45,7 +36,7 @@ class MishapVerbs(BenchPart):
     @verb
     def add_replica(self, node: str) -> list[str]:
         """The shard gets another replica, which starts; the others are not told."""
-        keeper = self._keeper()
+        keeper = self.keeper()
         there = {path for path, _ in layout(TABLE, 1, ())}
         for path, data in layout(TABLE, 1, (NodeId(node),)):
             if path not in there:
@@ -57,7 +48,7 @@ class MishapVerbs(BenchPart):
     @verb
     def backup(self) -> list[str]:
         """Copy the keeper's files."""
-        self.copy = self._keeper().clone()
+        self.copy = self.keeper().clone()
         return []
 
     @verb
@@ -83,7 +74,7 @@ class MishapVerbs(BenchPart):
     @verb
     def draw(self, incarnation: str) -> list[str]:
         """Somebody draws another incarnation."""
-        keeper, lines = self._keeper(), []
+        keeper, lines = self.keeper(), []
         keeper.put(DATABASE, encode_database_identity(DatabaseIdentity(incarnation)))
         for send in keeper.news():
             lines += self.bench.receive(str(send.to), str(METADATA), send.message)

@@ -32,12 +32,13 @@ from motet.errors import BadScenario
 from motet.ids import Address, NodeId, TableId, TableName
 from motet.testing.bench_network import InFlight, Line
 from motet.testing.part import verb
-from motet.testing.scripts.mergetree import CLIENT, MergeTreePart, part_header
+from motet.testing.scripts.mergetree import MergeTreePart
 from motet.testing.scripts.mergetree_bench import (
     MergeTreeBench,
     PartFolder,
     WatchedKeeper,
 )
+from motet.testing.scripts.mergetree_client import CLIENT, header_of
 
 COLUMNS = (Column(1, "sku"), Column(2, "at"), Column(3, "qty"))
 
@@ -91,7 +92,7 @@ class TablesPart(MergeTreePart):
     def _begin(self) -> None:
         self.bench.add(str(METADATA), WatchedKeeper)
         self.bench.start(str(METADATA))
-        self._keeper().put(TABLE_DATA, b"")
+        self.keeper().put(TABLE_DATA, b"")
 
     def _started(self) -> list[str]:
         lines = self.start()
@@ -111,19 +112,19 @@ class TablesPart(MergeTreePart):
     def enter(self, node: str, *, role: str = "data") -> list[str]:
         """A node is in the list of those that live."""
         entry = {"id": node, "roles": [role], "native": f"{node}:7400", "http": f"{node}:7403"}
-        self._keeper().put(f"{NODES}/{node}", msgspec.json.encode(entry))
+        self.keeper().put(f"{NODES}/{node}", msgspec.json.encode(entry))
         return []
 
     @verb
     def leave(self, node: str) -> list[str]:
         """A node is no longer in that list."""
-        self._keeper().delete(f"{NODES}/{node}")
+        self.keeper().delete(f"{NODES}/{node}")
         return []
 
     @verb
     def drain(self, node: str) -> list[str]:
         """A node is to be emptied."""
-        self._keeper().put(f"{DRAINS}/{node}", b"")
+        self.keeper().put(f"{DRAINS}/{node}", b"")
         return []
 
     # Requests
@@ -149,30 +150,30 @@ class TablesPart(MergeTreePart):
             *(table, b"schema", COLUMNS, tuple(order.split(","))), shards=shards, disk=disk
         )
         definition = msgspec.structs.replace(definition, engine=engine)
-        message = CreateTable(self._request(), TableName(name), definition, replicas)
-        return self._ask(node, message, wait)
+        message = CreateTable(self.request(), TableName(name), definition, replicas)
+        return self.ask(node, message, wait)
 
     @verb
     def drop_table(self, node: str, name: str, *, wait: bool = True) -> list[str]:
         """Drop a table."""
-        return self._ask(node, DropTable(self._request(), TableName(name)), wait)
+        return self.ask(node, DropTable(self.request(), TableName(name)), wait)
 
     @verb
     def rename(self, node: str, name: str, new_name: str, *, wait: bool = True) -> list[str]:
         """Rename a table."""
-        message = RenameTable(self._request(), TableName(name), TableName(new_name))
-        return self._ask(node, message, wait)
+        message = RenameTable(self.request(), TableName(name), TableName(new_name))
+        return self.ask(node, message, wait)
 
     @verb
     def tables(self, node: str, *, after: str = "") -> list[str]:
         """List tables."""
-        return self._ask(node, ListTables(self._request(), after), wait=True)
+        return self.ask(node, ListTables(self.request(), after), wait=True)
 
     @verb
     def describe(self, node: str, *names: str, wait: bool = True) -> list[str]:
         """Describe tables at one moment, and remember it."""
-        message = DescribeTables(self._request(), tuple(map(TableName, names)))
-        return self._ask(node, message, wait)
+        message = DescribeTables(self.request(), tuple(map(TableName, names)))
+        return self.ask(node, message, wait)
 
     def _remembered(self, name: str) -> TableAt:
         for message in self.bench.received.get(CLIENT, []):
@@ -188,30 +189,30 @@ class TablesPart(MergeTreePart):
     ) -> list[str]:
         """Insert a part into the table of a name, as that was described last."""
         table = self._remembered(name)
-        header = part_header(part, None, PARTITION)
+        header = header_of(part, None, PARTITION)
         self.bench.folders[Address(node)].arrived[header.id] = header
         message = InsertBlock(
-            *(table.definition.id, 0, self._request(), header, quorum, f"token-of-{part}", part),
+            *(table.definition.id, 0, self.request(), header, quorum, f"token-of-{part}", part),
             name_path=name_path(table.name),
             name_version=table.name_version,
         )
-        return self._ask(node, message, wait)
+        return self.ask(node, message, wait)
 
     @verb
     def drop_partitions_of(self, node: str, name: str) -> list[str]:
         """Drop all partitions of the table of a name, as that was described last."""
         table = self._remembered(name)
         named = name_path(table.name), table.name_version
-        message = DropPartitions(table.definition.id, 0, self._request(), None, *named)
-        return self._ask(node, message, wait=True)
+        message = DropPartitions(table.definition.id, 0, self.request(), None, *named)
+        return self.ask(node, message, wait=True)
 
     # Looking
 
     @verb
-    def keeper(self, path: str) -> list[str]:
+    def keeper_(self, path: str) -> list[str]:
         """Nodes of the keeper, below ``/motet``."""
         root = f"/motet/{path}"
-        lines = self._below(root, len(root) + 1) or ["nothing"]
+        lines = self.below(root, len(root) + 1) or ["nothing"]
         return [self._shortened(line) for line in lines]
 
     @verb
@@ -219,7 +220,7 @@ class TablesPart(MergeTreePart):
         """Somebody sets a node below ``/motet``."""
         for table, short in self.bench.short.items():
             path = path.replace(short, table)
-        keeper, lines = self._keeper(), []
+        keeper, lines = self.keeper(), []
         keeper.put(f"/motet/{path}", data.encode())
         told = [send for send in keeper.news() if self.bench.node(send.to).machine is not None]
         for send in told:

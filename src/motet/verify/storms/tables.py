@@ -10,8 +10,9 @@ in ``tables_checks``; the planted bugs are in ``tables_plants``.
 from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS, Violation
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.paths import TABLE_DATA, WRITERS, ShardPaths, layout
-from motet.core.mergetree.state import MergeTreeConfig, Phase
+from motet.core.mergetree.state import Phase
 from motet.core.metadata.messages import Create, Written
 from motet.ids import Address, NodeId
 from motet.sim.dice import Dice
@@ -89,6 +90,7 @@ def draw_config(dice: Dice) -> MergeTreeConfig:
         entries_max=dice.pick([2, 64]),
         fetches_max=dice.pick([1, 4]),
         pointer_ms=dice.pick([10, 50]),
+        windows_ms=dice.pick([50, 2_000]),
         pushed_ms=dice.pick([30, 300]),
         staged_look_ms=dice.pick([50, 400]),
         staged_keep_ms=dice.pick([1_000, 3_000]),
@@ -120,6 +122,7 @@ class TablesRun:
         self.truth = Truth(world, TABLE, self.shards)
         trouble = draw_trouble(dice, is_calm=is_faultless)
         self.store = TableStore(world, trouble, self.truth.wrote)
+        self._told_by = dice.pick(["token", "token", "producer", "content"])
         self._make_table()
         self.config = draw_config(dice)
         fetching = FetchTrouble(dice.pick([0.0, 0.05, 0.2]), dice.pick([5, 100, 400]))
@@ -145,10 +148,14 @@ class TablesRun:
     def _make_table(self) -> None:
         paths = ShardPaths(TABLE, 0)
         definition = b'{"shards":%d}' % self.shards
-        nodes = [(TABLE_DATA, b""), *layout(TABLE, self.shards, self.nodes)]
+        nodes = [(TABLE_DATA, b""), *self._layout()]
         for path, data in (("/motet", b""), *nodes, (WRITERS, b""), (paths.definition, definition)):
             written = self.store.write(Create(path, data))
             assert isinstance(written, Written), (path, written)
+
+    def _layout(self) -> tuple[tuple[str, bytes], ...]:
+        has_dedup = self._told_by == "content"
+        return layout(TABLE, self.shards, self.nodes, has_dedup=has_dedup)
 
     def _add_node(self, name: NodeId, plant: str | None, trouble: FetchTrouble) -> None:
         keys = tuple((TABLE, shard) for shard in range(self.shards))
@@ -178,6 +185,7 @@ class TablesRun:
             ahead=dice.pick([0.0, 0.3, 1.0]),
             small=dice.pick([0.0, 0.5, 1.0]),
             quorums=tuple(dice.pick([(1,), (1, 2), (2,), (majority,), (1, 2, majority, most)])),
+            told_by=self._told_by,
         )
         pause_ms = dice.pick([40, 150])
         inserters = [Inserter(cluster, f"w{n}", pause_ms) for n in range(1, dice.between(2, 4) + 1)]
@@ -209,7 +217,9 @@ class TablesRun:
                 continue
             if self._world.nodes[address].up:
                 if self.hosts[address].listening and self._dice.chance(0.3):
-                    folder.find_broken(self._dice.pick(spare), TABLE)
+                    part = self._dice.pick(spare)
+                    self._world.record(address, "!", f"found broken {part}")
+                    folder.find_broken(part, TABLE)
                     self._world.mark(FOUND_BROKEN)
                 continue
             for part in self._dice.subset(spare, 0.3):

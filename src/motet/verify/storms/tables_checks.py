@@ -3,7 +3,8 @@
 Truth is the log as the keeper has it, folded once more here and not by the code of the replicas.
 
 AckedOnce         the rows of an acknowledged insert are in every read at its version or later, until an entry
-                  above it drops them; when it is acknowledged, its block is visible at its version
+                  above it drops them; when it is acknowledged, its block is visible at its version,
+                  and one that is known by its content is not dropped at it
 NothingTwice      no read has a row twice
 OnlyInserted      a read has nothing that nobody inserted; an insert whose outcome was unknown is there once
                   or not at all, for ever: of the blocks under one token one at most has not failed
@@ -61,7 +62,9 @@ class BlockTruth(msgspec.Struct):
     header: PartHeader
     zxid: Zxid
     quorum: int
+    #: or the number of its producer
     token: str | None = None
+    content: str | None = None
     #: of a publication: the first rows of it, which tell it from others
     publication: int | None = None
     visible: Zxid | None = None
@@ -155,8 +158,10 @@ class Truth:
         assert number == truth.next_number, "numbers rise by one"
         truth.next_number += 1
         match entry:
-            case InsertEntry(part=part, quorum=quorum, token=token):
-                self._inserted(truth, BlockTruth(number, 0, part, zxid, quorum, token))
+            case InsertEntry(part=part, quorum=quorum, token=token, number=counted):
+                told = token if counted is None else f"number {counted}"
+                block = BlockTruth(number, 0, part, zxid, quorum, told, entry.dedup)
+                self._inserted(truth, block)
             case PublishEntry(parts=parts, replace=replace, holders=holders):
                 self._world.mark("published")
                 self._drop(truth, replace, number, zxid)
@@ -189,6 +194,14 @@ class Truth:
         if before is not None and not before.has_failed:
             what = f"{block.number} and {before.number} are both under token {block.token}"
             self._world.violated("OnlyInserted", what)
+        for other in truth.blocks if block.content is not None else ():
+            is_same = (other.content, other.header.partition) == (
+                block.content,
+                block.header.partition,
+            )
+            if is_same and not other.has_failed and other.dropped is None:
+                what = f"{block.number} and {other.number} have the same rows"
+                self._world.violated("OnlyInserted", what)
         if block.token is not None:
             truth.by_token[block.token] = block
         truth.blocks.append(block)
@@ -234,6 +247,9 @@ class Truth:
             self._world.violated("AckedOnce", f"{told.name} is not what was inserted")
         elif block.visible is None or block.visible > told.version:
             what = f"{told.name} at {told.version}, and it is visible at {block.visible}"
+            self._world.violated("AckedOnce", what)
+        elif told.is_duplicate and block.content and block.is_dropped(told.version):
+            what = f"{told.name} at {told.version} by its content, and it was dropped before"
             self._world.violated("AckedOnce", what)
         else:
             truth.acknowledged.append(Acknowledged(block, told.version))

@@ -17,6 +17,7 @@ from motet.core.mergetree.messages import (
     TableRefused,
 )
 from motet.core.mergetree.paths import ShardPaths
+from motet.errors import TokenExpired
 from motet.errors.tables import TokenReused
 from motet.ids import Address, PartId, RequestId, TableId, Zxid
 from motet.sim.world import World
@@ -29,6 +30,8 @@ TABLE = TableId("t")
 PARTITIONS = ("a", "b", "c")
 GIVEN_UP, RETRIED, READ_OLD, REFUSED = "insert_given_up", "insert_retried", "read_old", "refused"
 TIMEOUT_MS = 900
+PRODUCER, NUMBERS = "client-shared", 8
+"""All inserters are one producer, and their numbers differ by who they are."""
 ahead_ms_max = 30
 
 
@@ -46,6 +49,8 @@ class Cluster(msgspec.Struct, frozen=True):
     small: float
     #: how many replicas have to have a block; picked from
     quorums: tuple[int, ...]
+    #: what tells that an insert is a retry: a text token, the number of a producer, or its rows
+    told_by: str = "token"
 
     @property
     def nodes(self) -> tuple[Address, ...]:
@@ -106,10 +111,13 @@ class Inserter(TableClient):
         self._quorum = 1
         #: what is being inserted; the part gets another id with each attempt
         self._block: PartHeader | None = None
+        #: the last one that is in the table, where rows are told apart by their content
+        self._done: tuple[int, PartHeader] | None = None
 
     @property
     def _token(self) -> str:
-        return f"{self.name}.{self._inserts}"
+        is_new = self.cluster.told_by == "content"  # by its rows alone it is known
+        return f"{self.name}.{self._inserts}" + (f".{self._tries}" if is_new else "")
 
     def begin(self) -> list[Effect]:
         if self._block is None:
@@ -120,6 +128,8 @@ class Inserter(TableClient):
             self._tries = 0
             self._shard, self._quorum = self.pick_shard(), self.dice.pick(self.cluster.quorums)
             self._block = self.new_part("")
+            if self._done is not None and self.dice.chance(0.3):
+                self._shard, self._block = self._done  # the same rows once more
         return self._attempt(self._block)
 
     def _attempt(self, block: PartHeader) -> list[Effect]:
@@ -135,11 +145,15 @@ class Inserter(TableClient):
                 if other != node and is_ahead:
                     after_ms = self.dice.between(0, ahead_ms_max)
                     cluster.folders[other].arrive(header, TABLE, shard, after_ms)
-        request = self.next_request()
+        request, told_by = self.next_request(), cluster.told_by
+        token = "" if told_by == "producer" else self._token
         return self.ask(
             InsertBlock(
-                *(TABLE, shard, request, header, self._quorum, self._token, block.hash),
+                *(TABLE, shard, request, header, self._quorum, token, block.hash),
                 block=sent,
+                producer=PRODUCER if told_by == "producer" else "",
+                number=self._inserts * NUMBERS + int(self.name.removeprefix("w")),
+                dedup_hash=block.hash if told_by == "content" else "",
             )
         )
 
@@ -147,6 +161,8 @@ class Inserter(TableClient):
         assert isinstance(asked, InsertBlock)
         if isinstance(answer, BlockInserted):
             self.cluster.truth.acknowledge(answer, rows_of(asked.part))
+            if self.cluster.told_by == "content":
+                self._done = self._shard, asked.part
             self._block = None
         else:
             if isinstance(answer, TableRefused):
@@ -154,7 +170,8 @@ class Inserter(TableClient):
                 if answer.code == TokenReused.code:
                     self.world.violated("OnlyInserted", f"{self._token}: {answer.what}")
             self.world.mark(RETRIED)
-            if not self.world.fabric.healed and self.dice.chance(0.1):
+            is_old = isinstance(answer, TableRefused) and answer.code == TokenExpired.code
+            if is_old or (not self.world.fabric.healed and self.dice.chance(0.1)):
                 self.world.mark(GIVEN_UP)
                 self._block = None
         return self.pause()

@@ -114,8 +114,8 @@ class Folder:
 
     def _look(self, shard: int) -> Looked:
         aside = {**self.arrived, **self.detached}
-        staged = _whole(self.staged, shard)
         broken = (p for p, e in self.stored.items() if e.shard == shard and not e.is_whole)
+        staged = _whole(self.staged, shard)
         return Looked(_whole(self.stored, shard), _whole(aside, shard), staged, tuple(broken))
 
     def _do(self, task: Message) -> str | None:

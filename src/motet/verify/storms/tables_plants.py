@@ -7,13 +7,34 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from motet.core.machine import Effect, Event
-from motet.core.mergetree import executed, executing, inserting, reading, tiling
+from motet.core.mergetree import (
+    dedup,
+    executed,
+    executing,
+    inserting,
+    publishing,
+    reading,
+    tiling,
+    tokens,
+)
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.history import BlockState, History
+from motet.core.mergetree.manifests import Manifests
+from motet.core.mergetree.messages import InsertBlock, PublishParts
 from motet.core.mergetree.names import PartName
 from motet.core.mergetree.node import TableNode
-from motet.core.mergetree.state import Call, InsertStep, PutPointer, QueuedPart
+from motet.core.mergetree.publication import (
+    Holders,
+    Multi,
+    PartPlace,
+    PublishFacts,
+    Subject,
+)
+from motet.core.mergetree.publication import (
+    multi_of as _multi_of,
+)
+from motet.core.mergetree.state import Call, Insert, InsertStep, PutPointer, QueuedPart
 from motet.core.mergetree.tiling import HasBytes, Tiling
 from motet.core.metadata.messages import ANY_VERSION, Check, WriteOperation
 from motet.ids import PartId, RequestId, Zxid
@@ -119,6 +140,26 @@ class ShowsHalves(PlantedTables):
     planted = (reading, "tile", _tile_halves)
 
 
+def _unchained(_core: Core, _message: InsertBlock) -> list[WriteOperation]:
+    return []
+
+
+class TrustsVersions(PlantedTables):
+    """A commit expects the node of its producer at a version, whoever has brought that about."""
+
+    planted = (tokens, "chain", _unchained)
+
+
+def _never_dropped(_core: Core, _insert: Insert, _zxid: Zxid) -> bool:
+    return False
+
+
+class KnowsDroppedRows(PlantedTables):
+    """Rows that were dropped since are still taken for there."""
+
+    planted = (dedup, "is_dropped", _never_dropped)
+
+
 def _hurried_pointer(core: Core) -> tuple[PutPointer, list[WriteOperation]] | None:
     state = core.state
     durable, state.durable_number = state.durable_number, state.history.next_number
@@ -132,3 +173,23 @@ class HurriesPointer(PlantedTables):
     """The pointer passes what was executed, durable or not."""
 
     planted = (executed, "pointer_operations", _hurried_pointer)
+
+
+def _multi_unchecked(
+    message: PublishParts,
+    facts: PublishFacts,
+    holders: dict[PartPlace, Holders],
+    manifests: Manifests,
+) -> Multi:
+    multi = _multi_of(message, facts, holders, manifests)
+    operations = tuple(
+        Check(each.path, ANY_VERSION) if mark.subject is Subject.HOST else each
+        for each, mark in zip(multi.operations, multi.marks, strict=True)
+    )
+    return Multi(operations, multi.marks)
+
+
+class PublishesUnchecked(PlantedTables):
+    """A holder that has restarted, or has let go of a part, is counted as before."""
+
+    planted = (publishing, "multi_of", _multi_unchecked)
