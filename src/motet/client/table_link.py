@@ -95,7 +95,10 @@ class TableAttempts:
 
         Where there is no room there is none in a moment either.
         """
-        if isinstance(self.last, DiskFull) or self._loop.time() + self._pause_seconds > self._deadline:
+        if (
+            isinstance(self.last, DiskFull)
+            or self._loop.time() + self._pause_seconds > self._deadline
+        ):
             raise self.final()
         await asyncio.sleep(self._pause_seconds)
         self._pause_seconds = min(2 * self._pause_seconds, pause_seconds_max)

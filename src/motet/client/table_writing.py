@@ -72,6 +72,7 @@ publish_seconds_max = 60.0
 quorum_attempts_max = 3
 """How often a block whose quorum has failed is inserted: a drop may have come in between."""
 
+
 class TableToken(NamedTuple):
     """Names an insert within its table: text, or the number of a producer."""
 

@@ -284,13 +284,13 @@ class KeeperClient:
 
     async def watch_children(
         self, path: str, watch: Watcher, *, seconds: float | None = None
-    ) -> None:
+    ) -> Zxid:
         """Watch the names below a node without reading them, at one price however many they are.
 
-        A node that is not there fires the watch at once, as if it had just gone.
+        What comes after the zxid fires it. A node that is not there fires it at once, as if it had just gone.
         """
         limit_seconds = self._seconds if seconds is None else seconds
-        await self._session.watch_children(path, watch, limit_seconds)
+        return await self._session.watch_children(path, watch, limit_seconds)
 
     async def exists_at(
         self, path: str, watch: Watcher | None = None, *, seconds: float | None = None

@@ -146,7 +146,7 @@ class Keeper(OwningFace[KeeperClient]):
         """The names of the children of a node, in no order."""
         return self._portal.call(self._inner.children, path, watch, seconds=seconds)
 
-    def watch_children(self, path: str, watch: Watcher, *, seconds: float | None = None) -> None:
+    def watch_children(self, path: str, watch: Watcher, *, seconds: float | None = None) -> Zxid:
         """Watch the names below a node without reading them; one that is not there has gone at once."""
         return self._portal.call(self._inner.watch_children, path, watch, seconds=seconds)
 

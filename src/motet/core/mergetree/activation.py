@@ -75,7 +75,7 @@ from motet.core.metadata.messages import (
     Written,
 )
 from motet.errors import BadRecord
-from motet.ids import NodeId, PartId
+from motet.ids import NodeId, PartId, Zxid
 
 OUTLAST = (
     *(ReadForInsert, CommitInsert, SettleWrite, SettleRead),
@@ -92,6 +92,7 @@ def begin(core: Core) -> None:
     if state.phase is Phase.LOADING:
         return
     state.phase, state.why = Phase.LOADING, "reads its nodes"
+    state.log_zxid = Zxid(0)
     state.calls = {each: call for each, call in state.calls.items() if isinstance(call, OUTLAST)}
     state.pulling, state.pointer_call, state.look = None, None, None
     state.sweep, state.sweeps_left = None, []

@@ -343,15 +343,21 @@ def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
         Set(last_part.path, str(last).encode(), last_part.stat.version),
         Create(core.paths.new_entry, done, sequential=True),
     )
-    _register(core, queued, operations)
+    _register(core, queued, operations, ends=queued.number)
 
 
-def _register(core: Core, queued: QueuedPart, joining: tuple[WriteOperation, ...]) -> None:
+def _register(
+    core: Core,
+    queued: QueuedPart,
+    joining: tuple[WriteOperation, ...],
+    *,
+    ends: int | None = None,
+) -> None:
     part = queued.header.id
     queued.step, queued.reason = Step.REGISTERING, "registers it"
     header = encode_header(queued.header)
     core.write(
-        Register(part),
+        Register(part, ends),
         Check(core.own_paths.host, core.state.host_version),
         Create(core.own_paths.part(part), header),
         *joining,

@@ -209,10 +209,6 @@ def _commit(
     message, header = insert.message, insert.message.part
     insert.step, insert.part, insert.is_duplicate = InsertStep.COMMITTING, header.id, False
     insert.host_version = core.state.host_version
-    token, producer = message.token or None, message.producer or None
-    counted = message.number if producer else None
-    content = message.dedup_hash or None
-    entry = InsertEntry(header, core.own, message.quorum, token, producer, counted, content)
     operations: list[WriteOperation] = [
         Check(core.own_paths.host, insert.host_version),
         Check(paths.definition, definition_version),
@@ -225,9 +221,18 @@ def _commit(
     if message.quorum > 1:
         status = QuorumStatus(message.quorum, (core.own,))
         operations.append(Create(paths.status(header.id), encode_status(status)))
-    operations.append(Create(paths.new_entry, encode_entry(entry), sequential=True))
+    entry = encode_entry(_entry(core, message))
+    operations.append(Create(paths.new_entry, entry, sequential=True))
     core.write(CommitInsert(number), *operations)
     tokens.begin_commit(core.state, number, use)
+
+
+def _entry(core: Core, message: InsertBlock) -> InsertEntry:
+    """What the log says of it."""
+    producer = message.producer or None
+    counted = message.number if producer else None
+    token, content = message.token or None, message.dedup_hash or None
+    return InsertEntry(message.part, core.own, message.quorum, token, producer, counted, content)
 
 
 def on_committed(core: Core, call: CommitInsert, answer: MetadataAnswer) -> None:
@@ -245,7 +250,7 @@ def on_committed(core: Core, call: CommitInsert, answer: MetadataAnswer) -> None
         if insert.message.quorum == 1:
             header = insert.message.part
             _answer(core, call.insert, of_block(header.partition, Block(number)), answer.zxid)
-        pulling.pull(core)
+        pulling.on_appended(core, number, answer.zxid, _entry(core, insert.message))
     elif isinstance(answer, Conflict):
         _on_conflict(core, call.insert, answer)
     elif isinstance(answer, Unknown):

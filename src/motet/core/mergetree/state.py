@@ -324,6 +324,8 @@ class Register(msgspec.Struct, frozen=True, tag=True):
     """The multi that registers a part, and joins or ends its quorum."""
 
     part: PartId
+    #: the number of the block whose quorum it ends
+    ends: int | None = None
 
 
 class ReadToFail(msgspec.Struct, frozen=True, tag=True):
@@ -577,6 +579,11 @@ class State(msgspec.Struct):
     #: the log is being read; and it has to be read again then
     pulling: RequestId | None = None
     is_pull_wanted: bool = False
+    #: told of meanwhile: an entry, and a change of the log
+    hinted: int = -1
+    changed: Zxid = Zxid(0)
+    #: all entries up to this zxid are executed, or were read under this session
+    log_zxid: Zxid = Zxid(0)
     #: not before that, unless somebody tells of an entry
     pull_again_ns: int = 0
     #: a head that somebody has named since the log was read
