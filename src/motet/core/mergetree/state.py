@@ -519,6 +519,8 @@ class State(msgspec.Struct):
     #: what the log says, and every entry that the file does not hold yet
     history: History = msgspec.field(default_factory=History)
     unwritten: list[tuple[int, Zxid, bytes]] = msgspec.field(default_factory=list)
+    #: they are written then; 0: there are none, or they are being written
+    write_due_ns: int = 0
     #: the last entry that was executed
     last_entry: bytes = b""
     #: the size of the file, what is being written to it, and up to which entry it is durable
