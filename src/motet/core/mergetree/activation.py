@@ -43,7 +43,6 @@ from motet.core.mergetree.state import (
     CommitInsert,
     Compare,
     Deregister,
-    InsertStep,
     LoadOwn,
     LoadQueue,
     OwnPart,
@@ -233,11 +232,7 @@ def on_looked(core: Core, looked: Looked) -> None:
     state = core.state
     state.look, state.is_looked = None, True
     # What was stored for an insert since the look was begun is not in what it says.
-    kept = {
-        insert.message.part.id
-        for insert in state.inserts.values()
-        if insert.step is not InsertStep.KEEPING
-    }
+    kept = {insert.message.part.id for insert in state.inserts.values() if insert.work is None}
     for part, own in state.parts.items():
         own.is_stored = own.is_stored and part in kept
     # Of what was known to be damaged a look says nothing: it does not read the bytes.

@@ -11,7 +11,7 @@ from motet.core.mergetree.history import History
 from motet.core.mergetree.messages import DropPartitions, FindVersion, InsertBlock, ListParts
 from motet.core.mergetree.names import PartName
 from motet.core.mergetree.sweep import Sweep
-from motet.core.metadata.messages import Found
+from motet.core.metadata.messages import Found, MetadataAnswer
 from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
 
 
@@ -108,6 +108,8 @@ class InsertStep(StrEnum):
     #: another insert of its number, or too many of its producer, are being committed
     HELD = "held"
     READING = "reading"
+    #: that is known, and its bytes are still being written
+    READ = "read"
     COMMITTING = "committing"
     #: the keeper did not say what became of the commit
     SETTLING = "settling"
@@ -135,6 +137,8 @@ class Insert(msgspec.Struct):
     host_version: int = -1
     #: what stores its bytes
     work: WorkId | None = None
+    #: what was read meanwhile
+    answer: MetadataAnswer | None = None
 
 
 class ProducerLane(msgspec.Struct):
