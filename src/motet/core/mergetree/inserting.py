@@ -105,8 +105,8 @@ def on_kept(core: Core, number: int) -> None:
     insert = core.state.inserts[number]
     header = insert.message.part
     insert.work = None
-    core.state.aside.pop(header.id, None)
-    core.state.pushed.pop(header.id, None)
+    for known in (core.state.aside, core.state.coming, core.state.pushed):
+        known.pop(header.id, None)
     core.state.parts[header.id] = OwnPart(header, is_stored=True)
     if insert.step is InsertStep.READ and insert.answer is not None:
         answer, insert.answer = insert.answer, None

@@ -9,6 +9,7 @@ P2  The log is watched, and inserters tell of their entries. A replica that has 
 P3  What is known is not read once more. An entry that this replica has appended itself, and before which it
     knows all, is executed as it was sent. Who is told of a change of the log has mostly read it by then: that
     of a zxid up to which the log is known asks for nothing, nor does an entry that has been executed.
+P4  The quorums of parts that have just come are read with the log: who finds the entry joins at once.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ def pull(core: Core) -> None:
     wanted = max(state.head_heard - first + 1, AHEAD)
     numbers = range(first, first + min(wanted, state.pull_max))
     entries = (Get(core.paths.entry(number)) for number in numbers)
-    state.pulling = core.read(Pull(first), Get(core.paths.log), *entries)
+    coming = tuple(state.coming)
+    statuses = [Get(core.paths.status(part)) for part in coming]
+    quorums = [Get(core.paths.last_part), *statuses] if coming else []
+    state.pulling = core.read(Pull(first, coming), Get(core.paths.log), *entries, *quorums)
 
 
 def hear(core: Core, number: int) -> None:
@@ -92,6 +96,7 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
     if not isinstance(answer, ReadDone):
         return  # the next tick reads again
     log, *results = answer.results
+    quorums = [results.pop() for _ in range(len(call.coming) + 1)] if call.coming else []
     if not isinstance(log, Found):
         return
     known = state.history.next_number - call.first
@@ -121,6 +126,8 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
             state.pulling = core.read(wanted, *reads)
             return
         _execute(core, number, result.stat.czxid, entry)
+    if quorums:
+        executing.know_quorums(core, answer.zxid, call.coming, quorums[::-1])
     is_there = known > 0 or isinstance(results[0], Found)
     _go_on(core, call.first, is_there=is_there)
 

@@ -62,6 +62,14 @@ class Step(StrEnum):
     FAILING = "failing"
 
 
+class KnownQuorum(msgspec.Struct, frozen=True):
+    """What joining a quorum begins with, as it was read with the entry of its block."""
+
+    zxid: Zxid
+    status: Found
+    last_part: Found
+
+
 class QueuedPart(msgspec.Struct):
     """A part that an entry brings and that is not registered here yet."""
 
@@ -77,6 +85,7 @@ class QueuedPart(msgspec.Struct):
     work: WorkId | None = None
     #: storing bytes that were aside has failed: ask others before it is tried again
     is_aside_tried: bool = False
+    quorum: KnownQuorum | None = None
 
 
 class Ending(msgspec.Struct):
@@ -262,9 +271,10 @@ class ReadStatuses(msgspec.Struct, frozen=True, tag=True):
 
 
 class Pull(msgspec.Struct, frozen=True, tag=True):
-    """The log from an entry on."""
+    """The log from an entry on, and the quorums of parts that may be named there."""
 
     first: int
+    coming: tuple[PartId, ...] = ()
 
 
 class PullManifests(msgspec.Struct, frozen=True, tag=True):
@@ -585,6 +595,8 @@ class State(msgspec.Struct):
     #: the log is being read; and it has to be read again then
     pulling: RequestId | None = None
     is_pull_wanted: bool = False
+    #: parts whose bytes have come, and that an entry will name soon
+    coming: dict[PartId, None] = msgspec.field(default_factory=dict)
     #: told of meanwhile: an entry, and a change of the log
     hinted: int = -1
     changed: Zxid = Zxid(0)
