@@ -156,8 +156,12 @@ class PartClient:
 
     def put(self, endpoint: str, key: PartKey, manifest: bytes, file: bytes | BinaryIO) -> None:
         """Send a part ahead: its file, from where it stands, and its manifest. It promises nothing (T25)."""
-        self._put(endpoint, _path(key, PART_FILE), file)
-        self._put(endpoint, _path(key, MANIFEST_FILE), manifest)
+        self.put_file(endpoint, key, PART_FILE, file)
+        self.put_file(endpoint, key, MANIFEST_FILE, manifest)
+
+    def put_file(self, endpoint: str, key: PartKey, name: str, file: bytes | BinaryIO) -> None:
+        """One of the two; they may come in any order, and side by side."""
+        self._put(endpoint, _path(key, name), file)
 
     def forward(
         self, endpoint: str, key: PartKey, name: str, pieces: Iterator[bytes], size_bytes: int
