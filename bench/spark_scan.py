@@ -37,9 +37,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from motet.client.parts import open_parts
 
 import motet
-from motet.client.parts import open_parts
 from motet.pipeline.session import local_session, read_table
 from peers.bare_source import bare_source
 
