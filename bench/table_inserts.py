@@ -50,7 +50,7 @@ REQUIRED = {"100k": 2.0, "1k": 3.0, "before": 0.8}
 WRITES_MAX, GROWTH_MAX = 5.0, 1.25
 SPAN, FIRST = 1_000, 100
 GROWTH_ROWS = 100
-Insert = Callable[[int], None]
+Insert = Callable[[int], object]
 """Inserts the block of this number."""
 
 

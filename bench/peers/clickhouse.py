@@ -120,6 +120,7 @@ class ClickHouse:
 
     def _until(self, sql: str) -> None:
         """Have both do it; they need a moment until they have found their ZooKeeper."""
+        why: Exception | None = None
         for replica in range(REPLICAS):
             for _ in range(120):
                 try:

@@ -231,7 +231,7 @@ class TableWrites:
                     if before is not None:
                         raise
                 finally:
-                    await asyncio.to_thread(rows.remove)
+                    await _removed(rows)
         finally:
             self._own_producers.give_back(used)
 
@@ -290,7 +290,7 @@ class TableWrites:
         try:
             return await self._stage_all(target, rows.parts, wanted, staging_job)
         finally:
-            await asyncio.to_thread(rows.remove)
+            await _removed(rows)
 
     async def _stage_all(
         self, target: Target, parts: Sequence[EncodedPart], quorum: int, job: str
@@ -432,6 +432,12 @@ class TableWrites:
         return [
             self._link.node_of(place, target.told_by) for place in active[first:] + active[:first]
         ]
+
+
+async def _removed(rows: EncodedRows) -> None:
+    """Its files are not needed any more; most have none."""
+    if any(part.path is not None for part in rows.parts):
+        await asyncio.to_thread(rows.remove)
 
 
 def _insert_block(

@@ -287,7 +287,7 @@ class KeeperClient:
     ) -> Zxid:
         """Watch the names below a node without reading them, at one price however many they are.
 
-        What comes after the zxid fires it. A node that is not there fires it at once, as if it had just gone.
+        What comes after the zxid fires it; so does, at once, that the node is not there.
         """
         limit_seconds = self._seconds if seconds is None else seconds
         return await self._session.watch_children(path, watch, limit_seconds)

@@ -27,15 +27,8 @@ from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import LogHas, PartBytes, TableRefused, TableRequest
 from motet.core.mergetree.paths import ReplicaPaths, ShardPaths
-from motet.core.mergetree.state import (
-    Call,
-    Insert,
-    Phase,
-    QueuedPart,
-    State,
-    Step,
-    WatchLog,
-)
+from motet.core.mergetree.queued import QueuedPart, Step
+from motet.core.mergetree.state import Call, Insert, Phase, State, WatchLog
 from motet.core.mergetree.version import Version
 from motet.core.mergetree.work import Arrive, Detach, Forget, Hold, Keep, Release, Task
 from motet.core.metadata.messages import (

@@ -15,7 +15,8 @@ from __future__ import annotations
 from motet.core.mergetree import executing
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import PartHeader, QuorumStatus, decode_status, encode_status
-from motet.core.mergetree.state import Broken, GiveUp, ReadBroken, Step
+from motet.core.mergetree.queued import Step
+from motet.core.mergetree.state import Broken, GiveUp, ReadBroken
 from motet.core.mergetree.work import Detach, Keep
 from motet.core.metadata.messages import (
     ANY_VERSION,

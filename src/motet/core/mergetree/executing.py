@@ -38,16 +38,8 @@ from motet.core.mergetree.entries import (
 from motet.core.mergetree.history import BlockStanding, BlockState
 from motet.core.mergetree.names import Block
 from motet.core.mergetree.paths import entry_number, is_number
-from motet.core.mergetree.state import (
-    Ending,
-    KnownQuorum,
-    Locate,
-    OwnPart,
-    QueuedPart,
-    ReadQuorum,
-    Register,
-    Step,
-)
+from motet.core.mergetree.queued import KnownQuorum, QueuedPart, Step
+from motet.core.mergetree.state import Ending, Locate, OwnPart, ReadQuorum, Register
 from motet.core.mergetree.work import Detach, Fetch, Keep
 from motet.core.metadata.messages import (
     Check,

@@ -10,6 +10,7 @@ from motet.core.mergetree.entries import PartHeader, PublishEntry
 from motet.core.mergetree.history import History
 from motet.core.mergetree.messages import DropPartitions, FindVersion, InsertBlock, ListParts
 from motet.core.mergetree.names import PartName
+from motet.core.mergetree.queued import QueuedPart
 from motet.core.mergetree.sweep import Sweep
 from motet.core.metadata.messages import Found, MetadataAnswer
 from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
@@ -42,50 +43,6 @@ class OwnPart(msgspec.Struct):
     is_registered: bool = False
     #: its bytes are there, and are not what was written
     is_broken: bool = False
-
-
-class Step(StrEnum):
-    """What a queued part waits for."""
-
-    #: it is not here, and nobody has been asked
-    WANTED = "wanted"
-    #: who has it is being read
-    LOCATING = "locating"
-    FETCHING = "fetching"
-    #: it is stored here, and not registered
-    STORED = "stored"
-    #: its quorum is being read
-    JOINING = "joining"
-    #: the multi that registers it is under way
-    REGISTERING = "registering"
-    #: nobody has it, and the multi that fails its quorum is under way
-    FAILING = "failing"
-
-
-class KnownQuorum(msgspec.Struct, frozen=True):
-    """What joining a quorum begins with, as it was read with the entry of its block."""
-
-    zxid: Zxid
-    status: Found
-    last_part: Found
-
-
-class QueuedPart(msgspec.Struct):
-    """A part that an entry brings and that is not registered here yet."""
-
-    number: int
-    header: PartHeader
-    step: Step = Step.WANTED
-    #: in words, for people
-    reason: str = ""
-    #: look again then
-    again_ns: int = 0
-    tries: int = 0
-    #: what gets its bytes
-    work: WorkId | None = None
-    #: storing bytes that were aside has failed: ask others before it is tried again
-    is_aside_tried: bool = False
-    quorum: KnownQuorum | None = None
 
 
 class Ending(msgspec.Struct):

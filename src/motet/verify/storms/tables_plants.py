@@ -34,7 +34,8 @@ from motet.core.mergetree.publication import (
 from motet.core.mergetree.publication import (
     multi_of as _multi_of,
 )
-from motet.core.mergetree.state import Call, Insert, InsertStep, PutPointer, QueuedPart
+from motet.core.mergetree.queued import QueuedPart
+from motet.core.mergetree.state import Call, Insert, InsertStep, PutPointer
 from motet.core.mergetree.tiling import HasBytes, Tiling
 from motet.core.metadata.messages import ANY_VERSION, Check, WriteOperation
 from motet.ids import PartId, RequestId, Zxid
