@@ -6,7 +6,6 @@ What is at a version is in ``test_tables_at_version.py``, what is in shards and 
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -83,14 +82,6 @@ async def test_whatever_speaks_arrow_can_be_inserted(db: Database) -> None:
     await table.insert(pa.RecordBatchReader.from_batches(data.schema, data.to_batches()))
     await table.insert((await table.select(["sku", "qty"])).slice(0, 1))
     assert await rows_of(db, name) == [("a", 1)] * 4 + [("b", 2)] * 3
-
-
-@covers("Table.insert", "Database.create_table")
-async def test_rows_of_many_shards_are_all_there(db: Database) -> None:
-    name = fresh("spread")
-    table = await db.create_table(name, SALES, order_by=["sku"], shards=4)
-    await asyncio.gather(*(table.insert([sale(f"s-{n}", n)]) for n in range(12)))
-    assert sorted(qty for _, qty in await rows_of(db, name)) == list(range(12))
 
 
 @covers("Database.create_table", "Table.select", "Database.sql")

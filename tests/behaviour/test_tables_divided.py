@@ -33,6 +33,14 @@ async def numbers_of(db: Database, name: str, **how: Any) -> list[int]:
 # Shards
 
 
+@covers("Table.insert", "Database.create_table")
+async def test_rows_of_many_inserts_at_once_are_all_there(db: Database) -> None:
+    name = fresh("spread")
+    table = await db.create_table(name, EVENTS, order_by=["key"], shards=4)
+    await asyncio.gather(*(table.insert([event(n)]) for n in range(12)))
+    assert await numbers_of(db, name) == list(range(12))
+
+
 @covers("Database.create_table", "Table.insert", "Table.snapshot")
 async def test_rows_go_to_shards_by_their_key_and_are_visible_together(db: Database) -> None:
     name = fresh("shards")

@@ -114,8 +114,13 @@ class Entropy:
 
 
 @asynccontextmanager
-async def scripted(script: Script, nodes: Sequence[str] = NODES):  # type: ignore[no-untyped-def]
-    """Tables, the link to their nodes, and the network, at whose other end the script answers."""
+async def scripted(  # type: ignore[no-untyped-def]
+    script: Script, nodes: Sequence[str] = NODES, joins: str | None = None
+):
+    """Tables, the link to their nodes, and the network, at whose other end the script answers.
+
+    Another node ``joins`` them, which shows when they are looked up again.
+    """
     networks: list[ScriptedNodes] = []
 
     def network(wake: Callable[[], None]) -> ScriptedNodes:
@@ -125,7 +130,12 @@ async def scripted(script: Script, nodes: Sequence[str] = NODES):  # type: ignor
     link: Link[TablesAnswer] = Link({}, FrameKind.TABLES, TablesAnswer, network=network)
     async with link:
         known = {Address(node): f"127.0.0.1:{place + 1}" for place, node in enumerate(nodes)}
-        ways = TableLink(link, "the cluster", lambda: known)
+
+        async def look_up() -> None:
+            if joins is not None:
+                known[Address(joins)] = "127.0.0.1:999"
+
+        ways = TableLink(link, "the cluster", lambda: known, look_up)
         tables = Tables(ways, Entropy())
         yield tables, ways, networks[0]
         await tables.close()

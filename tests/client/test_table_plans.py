@@ -61,6 +61,25 @@ def test_a_replica_that_cannot_tell_is_followed_by_another_once_each(
     asyncio.run(run())
 
 
+def test_a_replica_that_takes_its_time_is_waited_for_and_another_one_asked_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table_reading, "hedge_seconds", 0.01)
+
+    def script(node: str, message: Any) -> Message | None:
+        if isinstance(message, DescribeTables):
+            return described(message, table_at())
+        return listed(message, 1) if node == "n1" and isinstance(message, ListParts) else None
+
+    async def run() -> None:
+        async with scripted(script) as (tables, _, nodes):
+            found = (await tables.snapshot(["t"]))["t"]
+            assert found.rows == 1
+            assert [node for node, _ in nodes.kinds(ListParts)] == ["n0", "n1"]
+
+    asyncio.run(run())
+
+
 def test_the_error_names_what_is_missing() -> None:
     def script(node: str, message: Any) -> Message | MotetError:
         if isinstance(message, DescribeTables):
@@ -140,5 +159,48 @@ def test_shards_begin_with_different_replicas() -> None:
             asked = {message.shard: node for node, message in nodes.kinds(ListParts)}
             assert asked == {0: "n0", 1: "n1", 2: "n2"}
             assert {m.table for _, m in nodes.kinds(ListParts)} == {TableId(f"{1:016x}")}
+
+    asyncio.run(run())
+
+
+def test_a_moment_is_not_after_the_version_that_the_plan_is_of() -> None:
+    """An entry is appended between the two reads, and this clock is ahead of the keeper's."""
+    from datetime import UTC, datetime
+
+    def script(_: str, message: Any) -> Message:
+        if isinstance(message, DescribeTables):
+            return described(message, table_at())
+        if isinstance(message, FindVersion):
+            return VersionFound(message.table, message.shard, message.request, Zxid(NOW.zxid + 7))
+        return listed(message, 1)
+
+    async def run() -> None:
+        async with scripted(script) as (tables, _, _nodes):
+            found = await tables.snapshot(["t"], datetime(2126, 11, 19, tzinfo=UTC))
+            assert found.version == NOW
+
+    asyncio.run(run())
+
+
+def test_a_node_that_goes_away_while_its_parts_are_read_is_planned_around() -> None:
+    def script(_: str, message: Any) -> Message:
+        if isinstance(message, DescribeTables):
+            return described(message, table_at())
+        return listed(message, 1)
+
+    async def run() -> None:
+        tried = 0
+
+        async def use(_: object) -> int:
+            nonlocal tried
+            tried += 1
+            if tried < 3:
+                raise NodeError("it is starting")
+            return tried
+
+        async with scripted(script) as (tables, _, nodes):
+            assert await tables.read(["t"], None, "sequential", use) == 3
+            versions = {message.version for _, message in nodes.kinds(ListParts)}
+            assert versions == {NOW.zxid}, "it is the version of before"
 
     asyncio.run(run())

@@ -381,3 +381,20 @@ def test_the_version_of_an_insert_is_of_the_incarnation_that_it_was_done_under()
             assert str((await tables.insert(T, ROWS, "majority", None)).version) == "101@c3d4"
 
     asyncio.run(run())
+
+
+def test_rows_that_the_table_has_already_are_a_duplicate_whoever_made_the_token() -> None:
+    """T9: with dedup="content"; a number of this client tells an attempt of the same call."""
+
+    def script(node: str, message: Any) -> Message:
+        if isinstance(message, InsertBlock):
+            told = inserted(message, is_duplicate=True)
+            return msgspec.structs.replace(told, is_by_content=True)
+        return answered(node, message)
+
+    async def run() -> None:
+        async with scripted(script) as (tables, _, _nodes):
+            done = await tables.insert(T, ROWS, "majority", None)
+            assert (done.duplicate, done.rows) == (True, 0)
+
+    asyncio.run(run())

@@ -11,7 +11,12 @@ from motet.core.clock.hlc import ZERO
 from motet.core.clock.time_peer import TimePeer
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.machine import Effect, Message
-from motet.core.metadata.definitions import StreamDefinition
+from motet.core.metadata.definitions import (
+    StreamDefinition,
+    decode_stream_definition,
+    shard_names,
+)
+from motet.core.metadata.paths import STREAMS
 from motet.core.onelog import messages as embedded
 from motet.core.shardlog.state import Status as ShardStatus
 from motet.core.streams.change import Branch, RowChange
@@ -171,7 +176,10 @@ class StreamsProbe:
     def _unrest(self) -> str | None:
         if not self._is_whole:
             return None
+        defined = self._defined()
         for shard, known in self._run.store.metadata.items():
+            if shard not in defined:
+                continue  # a create that came late, after its stream was deleted: no operator touches it
             if known.status.value != "steady_state" or known.leader is None:
                 return f"{shard} is in {known.status.value} epoch {known.epoch}"
             for node in known.ensemble:
@@ -185,6 +193,10 @@ class StreamsProbe:
                     told = f"{replica.status.value} in epoch {replica.epoch}"
                     return f"{node} is {told} of {shard}, which is led in {known.epoch}"
         return None
+
+    def _defined(self) -> list[ShardName]:
+        definitions = map(decode_stream_definition, self._run.store.below(STREAMS))
+        return [shard for each in definitions for shard in shard_names(each)]
 
     def why(self) -> str:
         return f"{self._asker.why()}; {self._unrest()}"

@@ -17,6 +17,7 @@ from tests.fuzz.hostile import LIES, NONSENSE, Forger, never_made
 from motet.core.clock.hlc import Clock
 from motet.core.clock.writer_step import WriterStep
 from motet.core.machine import Message
+from motet.core.mergetree.conversation import TableCall
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
     DescribeTables,
@@ -31,17 +32,16 @@ from motet.core.mergetree.messages import (
     OpenJob,
     PartBytes,
     PublishParts,
-    ReadShardLog,
     ReadSteps,
     ReadWriters,
     RenewJob,
     StagedPart,
     StagePart,
-    TableCall,
     TablePublication,
     TableReady,
 )
 from motet.core.mergetree.paths import ROOTS, ShardPaths
+from motet.core.mergetree.standing_messages import ReadShardLog
 from motet.core.metadata.messages import Create, Delete, Set, Write, WriteOperation
 from motet.core.metadata.paths import DATABASE
 from motet.ids import PartId, RequestId, TableId, WriterName, Zxid
@@ -170,9 +170,9 @@ def lie(mode: str, seed: int, count: int) -> Forger:
     for message in requests(stand, 1):
         forger.hear(message)
     for _ in range(count):
-        message = forger.forge()
-        if message is not None:
-            stand.say(message, stand.dice.choice(SENDERS))
+        forged = forger.forge()
+        if forged is not None:
+            stand.say(forged, stand.dice.choice(SENDERS))
         if stand.dice.random() < 0.02:
             stand.tick(stand.dice.choice([1_000, 30_000]))
     return forger
@@ -222,3 +222,12 @@ def test_a_part_that_is_held_at_any_version_is_held_by_nobody() -> None:
         stand.say(PublishParts(ONE, (TablePublication(T, 0, (part,), content="c"),)))
         assert getattr(stand.told[-1], "code", "") == "BAD_INPUT", stand.told[-1]
     assert stand.tree.names(ShardPaths(T, 0).log) == ()
+
+
+def test_nobody_waits_for_a_part_that_no_disk_takes() -> None:
+    """A publication waits longer for larger parts: with 2^63 bytes it would keep its place for ever."""
+    stand = Meddled(1)
+    large = msgspec.structs.replace(header(7), size_bytes=2**62)
+    part = StagedPart(0, large, (Holder(N1, 0),))
+    stand.say(PublishParts(ONE, (TablePublication(T, 0, (part,), content="c"),)))
+    assert getattr(stand.told[-1], "code", "") == "TOO_LARGE", stand.told[-1]

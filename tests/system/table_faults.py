@@ -8,7 +8,7 @@ it takes to start them again.
 from __future__ import annotations
 
 import asyncio
-import resource
+import os
 import shutil
 import time
 from collections import Counter
@@ -26,7 +26,9 @@ KILLS = ("kill", "kill_two")
 STALLS = ("stall", "end_session")
 ALL_FAULTS = (*KILLS, "kill", "kill_all", *STALLS, "delete_replicas", "spoil", "fill_disk")
 session_seconds = 4.0
-unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+FULL_DISK = Path(__file__).parent / "full_disk"
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(FULL_DISK), os.environ.get("PYTHONPATH", "")])}
+"""Of nodes whose disks can be full."""
 
 
 class Faults:
@@ -39,7 +41,8 @@ class Faults:
         self.done: list[tuple[float, str]] = []
         self.kills = 0
         self.counts: Counter[str] = Counter()
-        self.spoiled = 0
+        #: on which nodes which files were damaged
+        self.spoiled: list[tuple[int, Path]] = []
 
     async def run(self, seconds: float, kinds: tuple[str, ...]) -> None:
         """Faults for so long, each kind about as often as the others."""
@@ -52,9 +55,7 @@ class Faults:
             self.done.append((time.monotonic(), kind))
             self.counts[kind] += 1
             fault: Callable[[], Awaitable[None]] = getattr(self, f"_{kind}")
-            began = time.monotonic()
             await fault()
-            print(kind, round(time.monotonic() - began, 1), len(self._load.acknowledged_at))
         await self._load.until_more(20)
 
     def cause_of(self, at: float) -> str:
@@ -141,8 +142,9 @@ class Faults:
         )
         there = [file for file in files if self._is_on_others(file, node)]
         if there:
-            await asyncio.to_thread(spoil, self._dice.pick(there))
-            self.spoiled += 1
+            file = self._dice.pick(there)
+            await asyncio.to_thread(spoil, file)
+            self.spoiled.append((node, file))
 
     def _is_on_others(self, file: Path, node: int) -> bool:
         root = self._cluster.folder
@@ -152,12 +154,11 @@ class Faults:
         )
 
     async def _fill_disk(self) -> None:
-        """A limit on the size of files stands for a full disk: no part fits."""
-        node = self._any()
-        pid = self._cluster.pid(node)
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (1_000, resource.RLIM_INFINITY))
+        """No file of a node can grow for a while."""
+        full = self._cluster.folder / f"node-{self._any()}" / "full-disk"
+        full.touch()
         await self._while_down()
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
+        full.unlink()
 
     def _any(self) -> int:
         return self._dice.between(0, NODES - 1)

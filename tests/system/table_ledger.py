@@ -5,7 +5,8 @@ unknown. A done one has the version that was told, exactly; a repetition that wa
 effect somewhere between what was known when it began and what was told. A *read* is what the tables had at a
 version. From that follows for each block and read whether it must be there, may be there, or must not:
 
-L1  Done at a version: there from that version on, until a drop of its partition at a later one.
+L1  Done at a version: there from that version on, until a drop of its partition. A block whose quorum ends
+    after a drop has its place in the log before that, and may have been taken by it (T32).
 L2  Refused: in no version. Unknown: at most once, and not before it began.
 L3  A block is whole wherever it is, with the values that were inserted.
 L4  A version that is read again is the same.
@@ -51,9 +52,11 @@ class Change:
     into: Mapping[str, str]
     #: what it drops: table -> partition
     drops: Mapping[str, str]
-    #: versions between which it takes effect, both included
+    #: versions between which it takes its place in the log, both included
     earliest: Zxid
     latest: Zxid = FOREVER
+    #: nobody sees it before
+    visible: Zxid = NOTHING
     outcome: Outcome = "open"
 
     def may_be_done(self) -> bool:
@@ -90,7 +93,9 @@ class Ledger:
         zxid = told.version.zxid
         assert zxid >= change.earliest, f"L5: {change.block} at {zxid}, {change.earliest} was told"
         if not told.duplicate:
-            change.earliest = zxid
+            change.visible = zxid
+            if change.drops:  # a publication is visible from its own entry on
+                change.earliest = zxid
         change.latest, change.outcome = zxid, "done"
         self.told(told.version)
 
@@ -149,7 +154,7 @@ def _must_be_there(change: Change, at: Zxid, drops: list[Change]) -> bool:
 
 
 def _may_be_there(change: Change, at: Zxid, drops: list[Change]) -> bool:
-    if not change.may_be_done() or change.earliest > at:
+    if not change.may_be_done() or max(change.earliest, change.visible) > at:
         return False
     return not any(
         each.outcome == "done" and each.earliest > change.latest and each.latest <= at

@@ -97,8 +97,8 @@ class Load:
         self.is_over = False
         #: when inserts were acknowledged
         self.acknowledged_at: list[float] = []
-        #: how long the longest acknowledged insert took
-        self.slowest_seconds = 0.0
+        #: of each acknowledged insert how long it took, when it began, and of what
+        self.inserts: list[tuple[float, float, str]] = []
         self._dice = Dice(self.seed, "load")
         self._lives = 0
 
@@ -229,7 +229,7 @@ class Load:
                 self.ledger.done(change, done)
                 now = time.monotonic()
                 self.acknowledged_at.append(now)
-                self.slowest_seconds = max(self.slowest_seconds, now - began)
+                self.inserts.append((now - began, began, change.block))
 
     async def _pairs(self) -> None:
         """The same block in two tables by one publication."""

@@ -11,17 +11,19 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+import msgspec
+
 from motet.client.part_client import PartClient
 from motet.client.publication import NodeFiles, PartLocation
-from motet.client.table_link import TableLink
+from motet.client.table_link import TableLink, all_of
 from motet.errors import BadBytes, BadRecord, MotetError, NodeError, ObjectError, ObjectMissing
-from motet.format.part_manifest import PART_FILE, PartManifest, decode_part_manifest
-from motet.ids import Address
+from motet.format.part_manifest import MANIFEST_FILE, PART_FILE, PartManifest, decode_part_manifest
+from motet.ids import Address, PartId
 from motet.real.part_files import PartKey, find_part, parts_token, read_manifest
 
 if TYPE_CHECKING:
@@ -31,6 +33,15 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 fetch_bytes = 8 << 20
+
+place_seconds_max = 2.0
+"""How long a node may take to say where its files are; without that they are read over HTTP."""
+
+
+Damaged = dict[tuple[PartId, str], None]
+"""Parts, each at the node of an endpoint."""
+
+damaged_max = 1_000
 
 
 class OwnNode(Protocol):
@@ -51,6 +62,8 @@ class TableFiles:
         self._own = own
         #: of nodes that have told, by their endpoints
         self._found: dict[str, NodeFiles] = {}
+        #: parts that are damaged at a node, the newest last
+        self._damaged: Damaged = {}
         #: those of them whose folder is on this machine
         self._at_hand: set[str] = set()
         self._client = PartClient()
@@ -58,6 +71,15 @@ class TableFiles:
     async def close(self) -> None:
         """Break off what is read over HTTP."""
         self._client.close()  # at once: also when the interpreter ends, which takes no new threads
+
+    async def of_nodes(self, nodes: Sequence[Address]) -> tuple[NodeFiles, ...]:
+        """Where they have their files; of all but the first one it is enough to know how to reach them."""
+        first, *others = nodes
+        found = [await self.of_node(first)]
+        for node in others:
+            endpoint = self._link.endpoint_of(node)
+            found.append(self._found.get(endpoint) or NodeFiles("", "", endpoint))
+        return tuple(found)
 
     async def of_node(self, node: Address) -> NodeFiles:
         """Where a node has its files; one that does not answer now may do so later."""
@@ -67,8 +89,9 @@ class TableFiles:
             return self._own.part_files()
         if not self._is_current(endpoint):
             try:
-                place = await asyncio.to_thread(self._client.place, endpoint)
-            except MotetError:
+                async with asyncio.timeout(place_seconds_max):
+                    place = await asyncio.to_thread(self._client.place, endpoint)
+            except (MotetError, TimeoutError):
                 return NodeFiles("", "", endpoint)
             self._found[endpoint] = NodeFiles(place.folder, place.token, endpoint)
             if parts_token(Path(place.folder)) == place.token:
@@ -92,14 +115,47 @@ class TableFiles:
         """Have the bytes of a part arrive at a node, durably."""
         endpoint = self._link.endpoint_of(node)
         if endpoint:
-            await asyncio.to_thread(_put, self._client, endpoint, part)
+            await all_of(
+                asyncio.to_thread(put, self._client, endpoint, part)
+                for put in (_put_file, _put_manifest)
+            )
             return
         assert self._own is not None, "a node without an endpoint is in this process"
         await self._own.put_part(part)
 
     def sources(self, locations: Iterable[PartLocation]) -> list[PartSource]:
         """The parts for whoever reads their rows. It blocks."""
-        return part_sources(list(locations), self._client)
+        return part_sources(list(locations), self._client, self._damaged)
+
+    def look_for_damage(self, locations: Iterable[PartLocation]) -> None:
+        """After a read that failed: compare files at hand with their hashes; of parts that are damaged other
+        nodes are read from then on, and their own nodes are told. It blocks."""
+        for location in locations:
+            for node in location.nodes if len(location.nodes) > 1 else ():
+                if self._is_damaged(location, node):
+                    self._damaged[location.header.id, node.endpoint] = None
+                    while len(self._damaged) > damaged_max:
+                        del self._damaged[next(iter(self._damaged))]
+                    with suppress(MotetError):  # the node looks at a file before it gives any of it
+                        size_bytes = location.header.size_bytes
+                        self._client.read(
+                            node.endpoint, key_of(location), 0, 1, size_bytes=size_bytes
+                        )
+
+    def _is_damaged(self, location: PartLocation, node: NodeFiles) -> bool:
+        from motet.columnar.part_sources import CHECKED
+
+        if not node.folder or parts_token(Path(node.folder)) != node.token:
+            return False
+        folder = find_part(Path(node.folder), key_of(location))
+        try:
+            if folder is not None:
+                CHECKED.check(folder / PART_FILE, read_manifest(folder))
+        except BadBytes:
+            return True
+        except MotetError:
+            pass  # it may have been moved just now
+        return False
 
     def path(self, location: PartLocation, folder: Path) -> Path:
         """A file on this machine; one that is elsewhere is fetched into this folder. It blocks."""
@@ -125,10 +181,22 @@ def open_parts(locations: Iterable[PartLocation]) -> Iterator[list[PartSource]]:
         client.close()
 
 
-def part_sources(locations: Sequence[PartLocation], client: PartClient) -> list[PartSource]:
-    """Parts as they are read: those whose folder is at hand from there, the others by ranges."""
+def part_sources(
+    locations: Sequence[PartLocation], client: PartClient, damaged: Container[object] = ()
+) -> list[PartSource]:
+    """Parts as they are read: those whose folder is at hand from there, the others by ranges; from a node
+    where one is damaged only when no other has it."""
     known: dict[tuple[str, str], bool] = {}
-    return [_source(location, client, known) for location in locations]
+    return [_source(_reordered(each, damaged), client, known) for each in locations]
+
+
+def _reordered(location: PartLocation, damaged: Container[object]) -> PartLocation:
+    """Nodes where it is damaged come last."""
+    part, nodes = location.header.id, location.nodes
+    if not any((part, node.endpoint) in damaged for node in nodes):
+        return location
+    whole = sorted(nodes, key=lambda node: (part, node.endpoint) in damaged)
+    return msgspec.structs.replace(location, nodes=tuple(whole))
 
 
 def _source(
@@ -247,11 +315,19 @@ def _fetch(location: PartLocation, client: PartClient, target: Path) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def _put(client: PartClient, endpoint: str, part: EncodedPart) -> None:
+def _key_of_encoded(part: EncodedPart) -> PartKey:
     manifest = part.manifest
-    key = PartKey.checked(manifest.table_id, manifest.shard, manifest.part_id)
+    return PartKey.checked(manifest.table_id, manifest.shard, manifest.part_id)
+
+
+def _put_file(client: PartClient, endpoint: str, part: EncodedPart) -> None:
+    key = _key_of_encoded(part)
     if part.path is None:
-        client.put(endpoint, key, part.manifest_bytes, part.data or b"")
+        client.put_file(endpoint, key, PART_FILE, part.data or b"")
         return
     with part.path.open("rb") as file:
-        client.put(endpoint, key, part.manifest_bytes, file)
+        client.put_file(endpoint, key, PART_FILE, file)
+
+
+def _put_manifest(client: PartClient, endpoint: str, part: EncodedPart) -> None:
+    client.put_file(endpoint, _key_of_encoded(part), MANIFEST_FILE, part.manifest_bytes)

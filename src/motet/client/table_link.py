@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import motet.errors.operator
@@ -22,6 +23,7 @@ from motet.client.link import Link, answer_seconds_max
 from motet.core.machine import Message
 from motet.core.mergetree.conversation import TablesAnswer
 from motet.core.mergetree.messages import (
+    FindVersion,
     NodeRefused,
     NodeRequest,
     ReplicaPlace,
@@ -40,7 +42,7 @@ from motet.errors import (
 from motet.errors.operator import NoNodeToPlaceOn
 from motet.errors.shards import Unavailable
 from motet.errors.tables import TableBusy, TableMoved, TableReadOnly
-from motet.ids import Address, RequestId
+from motet.ids import Address, RequestId, TableId
 
 A = TypeVar("A", bound=Message)
 R = TypeVar("R")
@@ -55,6 +57,15 @@ node_seconds_max = 4.0
 
 replica_seconds_max = 15.0
 """How long a replica may take: it waits for quorums and parts, a little shorter than this."""
+
+silent_seconds_max = 2.0
+"""How long a node may be silent that has something to answer, if there is another: it may have stopped."""
+
+asked_last_seconds = 4.0
+"""How long others are asked before a node that was silent; until then it is known to the keeper, too."""
+
+NOTHING = TableId("-")
+"""No table has this id, so a question about it is answered at once and costs nothing."""
 
 pause_seconds_min, pause_seconds_max = 0.02, 0.5
 """Between two rounds of asking."""
@@ -157,6 +168,8 @@ class TableLink:
         self._endpoints: dict[Address, str] = {}
         #: who has answered last is asked first
         self._first: Address | None = None
+        #: who has stopped answering, and until when others are asked before
+        self._silent_until: dict[Address, float] = {}
         self._is_closing = False
         #: what closing waits for
         self.under_way = UnderWay()
@@ -228,20 +241,46 @@ class TableLink:
     ) -> A:
         """Ask one node, a single time."""
         self.check_open()
-        answer: Message = await self._link.ask(node, lambda n: make(RequestId(n)), seconds)
+        is_worth_waiting = partial(self._still_answers, node) if len(self._nodes()) > 1 else None
+        answer: Message = await self._link.ask(
+            node, lambda n: make(RequestId(n)), seconds, is_worth_waiting
+        )
+        self._silent_until.pop(node, None)
         if isinstance(answer, TableRefused | NodeRefused):
             raise error_of(answer.code, answer.what, answer.advice)
         if not isinstance(answer, kind):
             raise NodeError(f"the node answered with {type(answer).__name__}, not {kind.__name__}")
         return answer
 
-    def all_nodes(self) -> list[Address]:
-        """The data nodes that are known."""
+    async def _still_answers(self, node: Address) -> bool:
+        """Whether a node that takes its time is there at all; ``OutcomeUnknown`` if it is not."""
+        try:
+            await self._link.ask(
+                node, lambda n: FindVersion(NOTHING, 0, RequestId(n), 0), silent_seconds_max
+            )
+        except (NodeError, OutcomeUnknown):
+            until = asyncio.get_running_loop().time() + asked_last_seconds
+            self._silent_until[node] = until
+            raise OutcomeUnknown(f"{node} has stopped answering") from None
+        return True
+
+    def silent_last(self, nodes: Iterable[Address]) -> list[Address]:
+        """These nodes, those that have stopped answering behind the others."""
+        now = asyncio.get_running_loop().time()
+        return sorted(nodes, key=lambda node: self._silent_until.get(node, now) > now)
+
+    async def all_nodes(self) -> list[Address]:
+        """The data nodes there are now; those that are known if nobody can tell."""
+        with suppress(NodeError):
+            await self._refresh()
+        return self._known()
+
+    def _known(self) -> list[Address]:
         return [self._learn(node, endpoint) for node, endpoint in self._nodes().items()]
 
     def _in_turn(self) -> list[Address]:
-        nodes = self.all_nodes()
+        nodes = self._known()
         if self._first in nodes:
             nodes.remove(self._first)
             nodes.insert(0, self._first)
-        return nodes
+        return self.silent_last(nodes)

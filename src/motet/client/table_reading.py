@@ -46,7 +46,10 @@ plan_seconds_max = 10.0
 serve_seconds_max = 5.0
 """How long is waited for the replicas of a new table."""
 
-shards_at_once = 16
+hedge_seconds = 1.0
+"""So long one replica is waited for before another one is asked, too."""
+
+pages_at_once = 32
 
 
 class ShardParts(NamedTuple):
@@ -62,7 +65,7 @@ class TablePlans:
     def __init__(self, link: TableLink, files: TableFiles) -> None:
         self._link = link
         self._files = files
-        self._turn = asyncio.Semaphore(shards_at_once)
+        self._turn = asyncio.Semaphore(pages_at_once)
 
     async def describe(self, names: Sequence[TableName]) -> Told[TablesDescribed]:
         """These tables at one moment; ``NoSuchTable`` names one that is not there."""
@@ -96,7 +99,7 @@ class TablePlans:
         )
         parts: dict[TableId, list[ShownPart]] = {table.definition.id: [] for table in tables}
         for (table, shard), listing in zip(shards, listings, strict=True):
-            nodes = tuple([await self._files.of_node(node) for node in listing.nodes])
+            nodes = await self._files.of_nodes(listing.nodes)
             parts[table.definition.id] += [
                 ShownPart(part.name, PartLocation(table.definition.id, shard, part.header, nodes))
                 for part in listing.parts
@@ -114,19 +117,38 @@ class TablePlans:
     async def _list(
         self, told_by: Address, table: TableAt, shard: int, version: Version, is_eventual: bool
     ) -> ShardParts:
-        """The parts of a shard, by the first replica that can tell."""
+        """The parts of a shard, by the first replica that can tell.
+
+        One that takes its time is waited for, and another one is asked meanwhile.
+        """
         places = readable(table, shard, is_eventual)
-        nodes = [self._link.node_of(place, told_by) for place in places]
+        nodes = self._link.silent_last(self._link.node_of(place, told_by) for place in places)
+        asked: dict[asyncio.Task[tuple[ListedPart, ...]], Address] = {}
         failures: list[MotetError] = []
-        for node in list(nodes):
-            try:
-                async with self._turn:
-                    parts = await self._pages(node, table, shard, version, is_eventual)
-            except (BadRecord, NodeError, OutcomeUnknown) as error:
-                failures.append(error)
-                continue
-            nodes.remove(node)
-            return ShardParts(parts, (node, *nodes))
+        left = list(nodes)
+        try:
+            while left or asked:
+                if left:
+                    node = left.pop(0)
+                    ask = self._pages(node, table, shard, version, is_eventual)
+                    asked[asyncio.ensure_future(ask)] = node
+                done, _ = await asyncio.wait(
+                    asked,
+                    timeout=hedge_seconds if left else None,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                for task in done:
+                    node = asked.pop(task)
+                    try:
+                        parts = task.result()
+                    except (BadRecord, NodeError, OutcomeUnknown) as error:
+                        failures.append(error)
+                        continue
+                    nodes.remove(node)
+                    return ShardParts(parts, (node, *nodes))
+        finally:
+            for task in asked:
+                task.cancel()
         raise cannot_read(table, shard, failures)
 
     async def _pages(
@@ -143,7 +165,8 @@ class TablePlans:
                     *(after, version.incarnation),
                 )
 
-            page = await self._link.ask(node, make, PartsListed)
+            async with self._turn:
+                page = await self._link.ask(node, make, PartsListed)
             found += page.parts
             more = page.more
         return tuple(found)
@@ -193,7 +216,9 @@ class TablePlans:
             for table in told.answer.tables
             for shard in range(len(table.shards))
         )
-        return Version(told.answer.version.incarnation, max(found, default=Zxid(0)))
+        now = told.answer.version
+        # An entry that came after that look may be older than the moment, by a clock that is ahead.
+        return Version(now.incarnation, min(max(found, default=Zxid(0)), now.zxid))
 
     async def _find(self, told_by: Address, table: TableAt, shard: int, time_ms: int) -> Zxid:
         failures: list[MotetError] = []

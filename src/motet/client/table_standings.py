@@ -46,7 +46,7 @@ class TableStandings:
     async def replicas(self) -> list[ReplicaAt]:
         """How it stands with all replicas; those of nodes that do not answer are left out."""
         with self._link.under_way:
-            nodes = self._link.all_nodes()
+            nodes = await self._link.all_nodes()
             told = await all_of(self._replicas_at(node) for node in nodes)
         return [
             ReplicaAt(found.node, self._link.endpoint_of(node), each)

@@ -66,6 +66,6 @@ class TableTargets:
         places = [each for each in target.table.shards[shard].replicas if not each.is_lost]
         active = [each for each in places if each.is_active] or places
         first = self._spread % max(len(active), 1)
-        return [
+        return self._link.silent_last(
             self._link.node_of(place, target.told_by) for place in active[first:] + active[:first]
-        ]
+        )

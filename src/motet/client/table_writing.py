@@ -76,7 +76,7 @@ class TableInserts:
                     if before is not None:
                         raise
                 finally:
-                    await asyncio.to_thread(rows.remove)
+                    await _removed(rows)
         finally:
             self._own_producers.give_back(used)
 
@@ -128,6 +128,12 @@ class TableInserts:
                 raise attempts.final() from None
 
 
+async def _removed(rows: EncodedRows) -> None:
+    """Its files are not needed any more; most have none."""
+    if any(part.path is not None for part in rows.parts):
+        await asyncio.to_thread(rows.remove)
+
+
 def _insert_block(
     target: Target,
     part: EncodedPart,
@@ -150,7 +156,7 @@ def _insert_block(
 
 
 def _inserted(target: Target, done: BlockInserted, token: TableToken, rows: int) -> Publication:
-    is_duplicate = done.is_duplicate and (done.is_same_rows or not token.is_own)
+    is_duplicate = done.is_duplicate and (done.is_by_content or not token.is_own)
     version = Version(done.incarnation or target.version.incarnation, done.version)
     names = (done.name,) if done.name else ()
     return Publication(version, names, is_duplicate, 0 if is_duplicate else rows)

@@ -212,13 +212,16 @@ class Tables:
             try:
                 with self._link.under_way:
                     return await use(snapshot)
-            except (BadBytes, DiskReadFailed, ObjectError) as error:
+            except (BadBytes, DiskReadFailed, NodeError, ObjectError) as error:
                 if not left:
                     named = " and ".join(snapshot.tables)
                     what = f"table {named} cannot be read: {error.what}"
                     raise type(error)(what, hint=error.advice) from None
+                is_damage = isinstance(error, BadBytes)
             parts = [part for table in snapshot.tables.values() for part in table.parts]
             self.files.forget(node for part in parts for node in part.location.nodes)
+            if is_damage:
+                await asyncio.to_thread(self.files.look_for_damage, [p.location for p in parts])
             version = None if consistency == "eventual" else snapshot.version
             snapshot = await self.snapshot(names, version, consistency)
         raise AssertionError("it is tried at least once")

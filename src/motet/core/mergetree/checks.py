@@ -24,7 +24,7 @@ from motet.core.mergetree.paths import TABLES, is_token
 from motet.errors import BadInput, TooLarge
 from motet.errors.tables import TableBusy, TableReadOnly
 from motet.ids import PartId
-from motet.limits import insert_inline_bytes_max, token_number_max
+from motet.limits import insert_inline_bytes_max, part_file_bytes_max, token_number_max
 
 _PART_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PARTITION = re.compile(r"[^/\x00-\x1f]{1,128}")
@@ -177,6 +177,9 @@ def check_header(header: PartHeader) -> None:
     numbers = (header.rows, header.size_bytes, header.schema, header.format)
     if not all(0 <= number <= _count_max for number in numbers):
         raise BadInput(f"part {header.id} has a count below zero, or beyond 64 bits")
+    if header.size_bytes > part_file_bytes_max:  # nobody waits for it, as for a large part
+        what = f"part {header.id} with {header.size_bytes} bytes exceeds the limit of {part_file_bytes_max}"
+        raise TooLarge(what, hint="write several parts")
 
 
 def check_content(content: str, least: int = 1) -> None:

@@ -113,10 +113,10 @@ class BlockInserted(TableAnswer, frozen=True):
     name: str
     version: Zxid
     is_duplicate: bool = False
-    #: it is a duplicate because the table has its rows already (T9), whatever its token is
-    is_same_rows: bool = False
     #: of the version; empty: that of whoever has described the table (T1)
     incarnation: str = ""
+    #: a duplicate by its rows, with ``dedup="content"``, and not by its token
+    is_by_content: bool = False
 
 
 class PartitionsDropped(TableAnswer, frozen=True):

@@ -23,6 +23,8 @@ def push(core: Core, part: PartHeader, block: PartBytes | None) -> None:
     if block is None:
         return
     nodes = core.state.replicas
+    if core.own not in nodes:
+        return  # the table is going
     at = nodes.index(core.own) + 1
     table, shard = core.key
     for node in (nodes[at:] + nodes[: at - 1])[: core.config.pushes_max]:

@@ -122,12 +122,13 @@ def _is_gone(core: Core, block: BlockState) -> bool:
 
 
 def _waits(core: Core, reader: Reader) -> bool:
-    """W3: whether the first of the parts that it misses is still not here, nor known to be damaged."""
+    """W3: whether the first of the parts that it misses may still come: it is not damaged, nor gone."""
     for part in list(reader.missing):
         own = core.state.parts.get(part)
         if own is None or not own.is_stored:
-            broken = core.state.broken.get(part)
-            return broken is None or not broken.is_only
+            broken, block = core.state.broken.get(part), core.state.history.of_part(part)
+            is_gone = block is not None and _is_gone(core, block)
+            return not is_gone and (broken is None or not broken.is_only)
         del reader.missing[part]
     return False
 

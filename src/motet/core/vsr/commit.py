@@ -23,7 +23,7 @@ from motet.core.vsr.context import WAL, Core
 from motet.core.vsr.header import NO_CHECKSUM, OPERATION_MIN, REGISTER, Header
 from motet.core.vsr.journal import Cached
 from motet.core.vsr.messages import Commit, Reply
-from motet.core.vsr.normal import committed_by_quorum, resend_prepares
+from motet.core.vsr.normal import committed_by_quorum, resend_prepares, suspect_who_lags
 from motet.core.vsr.state import PendingRead, Status
 from motet.core.vsr.state_machine import Entry
 from motet.core.vsr.storage import write_due_headers
@@ -47,6 +47,7 @@ def on_heartbeat(core: Core) -> bool:
     if not is_well:
         core.note("abdicating")
     else:
+        suspect_who_lags(core)
         resend_prepares(core)
         core.broadcast(_commit(core))
         core.state.commit_told = core.state.commit_max

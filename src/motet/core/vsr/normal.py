@@ -3,7 +3,9 @@
 The primary gives each request its op, its timestamp and its parent, and sends the prepare to the first
 backup of a *route*; each backup writes it, passes it on, and acknowledges to the primary. A backup that
 does not acknowledge within a heartbeat is *suspected*: what it misses is sent to it directly, and the
-chain goes round it until it is heard again.
+chain goes round it until it keeps up again. Where the others are a quorum what it does not acknowledge is
+committed before that: so one that has not acknowledged what the last heartbeat told of is suspected as well.
+Else whoever comes behind it in the chain would get nothing, for as long as it is gone.
 
 N1  At most ``pipeline_max`` prepares are under way; what comes beyond that waits in a bounded queue.
 N2  A prepare_ok is sent only for a prepare on disk, in a view that is on disk.
@@ -163,6 +165,20 @@ def _prepare(
     return Prepare(core.config.cluster, core.own, core.state.view, header, body, route)
 
 
+def suspect_who_lags(core: Core) -> None:
+    """What the last heartbeat said is committed has long been prepared: who has not acknowledged it?"""
+    state = core.state
+    for peer in core.peers:
+        if state.acknowledged.get(peer, 0) < state.commit_told:
+            _suspect(core, peer)
+
+
+def _suspect(core: Core, backup: ReplicaIndex) -> None:
+    if backup not in core.state.suspects:
+        core.note("link_bypassed", f"replica {backup}")
+        core.state.suspects[backup] = None
+
+
 def resend_prepares(core: Core) -> None:
     """A heartbeat has passed: send what is not acknowledged to whoever has not acknowledged it."""
     state = core.state
@@ -175,9 +191,7 @@ def resend_prepares(core: Core) -> None:
         missing = [peer for peer in core.peers if peer not in in_flight.oks]
         cached = state.journal.cached(in_flight.header)
         for peer in missing:
-            if peer not in state.suspects:
-                core.note("link_bypassed", f"replica {peer}")
-                state.suspects[peer] = None
+            _suspect(core, peer)
             if cached is not None:
                 core.send(peer, _prepare(core, cached.header, cached.body))
 
@@ -289,7 +303,7 @@ def on_prepare_ok(core: Core, message: PrepareOk) -> None:
     if not core.is_primary or message.view != state.view:
         core.drop("prepare_ok_out_of_view")
         return
-    state.suspects.pop(message.replica, None)
+    _note_acknowledged(core, message)
     state.heard_ok_monotonic_ns = core.now.monotonic_ns
     if message.awaits_commit:
         state.awaiting.setdefault(message.replica, Op(0))
@@ -300,6 +314,15 @@ def on_prepare_ok(core: Core, message: PrepareOk) -> None:
         core.drop("prepare_ok_of_another")
         return
     _take_prepare_ok(core, message.replica, in_flight.header)
+
+
+def _note_acknowledged(core: Core, message: PrepareOk) -> None:
+    """A backup keeps up again; one that acknowledges what it repairs does not yet."""
+    state, backup = core.state, message.replica
+    if message.op >= state.commit_told:
+        state.suspects.pop(backup, None)
+    if message.op > state.acknowledged.get(backup, 0):
+        state.acknowledged[backup] = Op(min(message.op, state.op))
 
 
 def _take_prepare_ok(core: Core, replica: ReplicaIndex, header: Header) -> None:

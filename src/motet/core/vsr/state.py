@@ -142,6 +142,8 @@ class State(msgspec.Struct):
     timestamp: int = 0
     #: backups that did not acknowledge in time: the chain goes round them
     suspects: dict[ReplicaIndex, None] = {}
+    #: the highest op that each backup has acknowledged in this view
+    acknowledged: dict[ReplicaIndex, Op] = {}
     #: primary of a new view: what is left to do before it leads
     leading: bool = False
     #: the head of the log when the view began: it may all have been committed by a primary before

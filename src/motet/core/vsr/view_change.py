@@ -53,7 +53,8 @@ def leave_view(core: Core) -> None:
     state.votes = {}
     state.do_view_changes = {}
     state.pipeline, state.queue = {}, []
-    state.suspects, state.confirmed, state.reads_waiting = {}, {}, []
+    state.suspects, state.acknowledged = {}, {}
+    state.confirmed, state.reads_waiting = {}, []
     state.leading = state.catching_up = False
     state.is_heartbeat_idle, state.commit_told = False, Op(0)
     state.awaiting = {}

@@ -43,7 +43,8 @@ from motet.core.mergetree.publication import (
 from motet.core.mergetree.publication_dedup import ToldDrop
 from motet.core.mergetree.publication_state import PublicationUnderWay
 from motet.core.mergetree.publication_state import with_jobs as _with_jobs
-from motet.core.mergetree.state import Call, Insert, InsertStep, PutPointer, QueuedPart
+from motet.core.mergetree.queued import QueuedPart
+from motet.core.mergetree.state import Call, Insert, InsertStep, PutPointer
 from motet.core.mergetree.tiling import HasBytes, Tiling
 from motet.core.metadata.messages import (
     ANY_VERSION,
