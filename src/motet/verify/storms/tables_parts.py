@@ -109,6 +109,8 @@ class Folder:
         del self._under_way[work.id]
         if isinstance(work.task, LookAtDisk | LookAtParts):
             self._host.work_ended(work.id, looked or self._looked(work.task), None)
+            for part in work.task.parts if isinstance(work.task, LookAtParts) else ():
+                self.unread.pop(part, None)
         else:
             self._host.work_ended(work.id, None, self._do(work.task))
 
@@ -128,8 +130,6 @@ class Folder:
         if isinstance(task, LookAtParts):
             stored = {part: stored[part] for part in task.parts if part in stored}
             broken = tuple(part for part, each in stored.items() if not each.is_whole)
-            for part in stored:
-                self.unread.pop(part, None)
             return Looked(_whole(stored, key), (), broken=broken)
         aside = {**self.arrived, **self.detached}
         self.unread.update(dict.fromkeys(stored))
