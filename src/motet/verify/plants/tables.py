@@ -160,4 +160,15 @@ TABLE_PLANTS: tuple[Plant, ...] = (
         planted_by=f"{_BY}SendsAgain",
         searches=(Search("tables", SEEDS_FEW, ("OneSession",)),),
     ),
+    Plant(
+        "older-copy-of-the-keeper-is-served",
+        rule="a replica that has executed more than the keeper's log has is read-only",
+        rule_id="mergetree.activation A4",
+        how="replaces",
+        target="motet.core.mergetree.activation._why_other",
+        planted_by=f"{_BY}ServesOlderCopies",
+        searches=(
+            Search("restored-tables", SEEDS_FEW, ("ReadOnly", "SameVersion"), is_quick=True),
+        ),
+    ),
 )

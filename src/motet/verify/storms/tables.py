@@ -160,6 +160,8 @@ class Habits(msgspec.Struct, frozen=True):
 class TablesRun:
     """Tables, their replicas, and those who work with them."""
 
+    part = "tables"
+    """Whose planted bugs there are."""
     habits = Habits()
 
     def __init__(self, world: World, plant: str | None) -> None:
@@ -210,7 +212,7 @@ class TablesRun:
             assert isinstance(written, Written), (path, written)
 
     def _add_node(self, name: NodeId, plant: str | None, trouble: FetchTrouble) -> None:
-        make = table_node(plant)
+        make = table_node(plant, self.part)
 
         def machine() -> StoredNode:
             node = make(name, (), self.config, f"folder of {name}", f"{name}:7400")

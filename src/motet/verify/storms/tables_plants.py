@@ -65,9 +65,9 @@ _look, _is_unwanted = inserting.look, executing.is_unwanted
 _pointer_operations, _tile, _write = executed.pointer_operations, tiling.tile, Core.write
 
 
-def table_node(plant: str | None) -> type[TableNode]:
+def table_node(plant: str | None, part: str = "tables") -> type[TableNode]:
     """The node with this bug; the real one without."""
-    return kind_of("tables", plant, TableNode)
+    return kind_of(part, plant, TableNode)
 
 
 class PlantedTables(TableNode):
@@ -309,3 +309,13 @@ class SendsAgain(TableNode):
         super()._begin_session(message)
         for write in former.values():
             self.node.ask(msgspec.structs.replace(write, session=message.session))
+
+
+def _nothing_tells(_core: Core, _head: int, _last: ReadResult) -> None:
+    """The keeper's log is taken for the one that was executed."""
+
+
+class ServesOlderCopies(PlantedTables):
+    """A keeper whose files are an older copy is followed like any other."""
+
+    planted = (activation, "_why_other", _nothing_tells)

@@ -59,6 +59,7 @@ def is_of_before(message: Message) -> bool:
 class RestoredRun(TablesRun):
     """A run with two generations of clients, and an older copy of the keeper between them."""
 
+    part = "restored-tables"
     habits = Habits(drops=(0.0,), changes=(0.0,), replaces=0.0, loses=False, spoils=False)
 
     def __init__(self, world: World, plant: str | None) -> None:
