@@ -107,7 +107,7 @@ def test_each_row_is_in_the_part_of_its_shard_and_partition(tmp_path: Path) -> N
 
 
 def test_a_large_part_is_a_file_that_its_owner_removes(tmp_path: Path) -> None:
-    rows = 400_000
+    rows = 800_000
     noise = np.random.default_rng(2).integers(0, 2**62, rows)
     definition = define()
     for count in (

@@ -170,9 +170,9 @@ def lie(mode: str, seed: int, count: int) -> Forger:
     for message in requests(stand, 1):
         forger.hear(message)
     for _ in range(count):
-        message = forger.forge()
-        if message is not None:
-            stand.say(message, stand.dice.choice(SENDERS))
+        forged = forger.forge()
+        if forged is not None:
+            stand.say(forged, stand.dice.choice(SENDERS))
         if stand.dice.random() < 0.02:
             stand.tick(stand.dice.choice([1_000, 30_000]))
     return forger

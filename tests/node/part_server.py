@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from motet.core.mergetree.entries import PartHeader
 from motet.ids import TableId
 from motet.node.http import HttpServer
 from motet.node.part_folders import PartFolders
+from motet.node.part_forwarding import PartForwarding
 from motet.node.status import Metrics
 from motet.node.table_routes import ServedTables
 from motet.real.part_files import PartKey, prepare_parts_folder
@@ -70,6 +72,13 @@ class PartServer:
         finally:
             connection.close()
 
+    def until_arrived(self) -> None:
+        """A part has arrived here."""
+        deadline = time.monotonic() + SECONDS_MAX
+        while not self.arrived:
+            assert time.monotonic() < deadline, "nothing arrives"
+            time.sleep(0.005)
+
     def put(self, part: MadePart) -> list[int]:
         """Both files; what was answered."""
         return [
@@ -83,13 +92,19 @@ def _has_replica(table: TableId, shard: int) -> bool:
 
 
 @contextmanager
-def part_server(root: Path, port: int | None = None) -> Iterator[PartServer]:
-    """Serve the parts in this folder, which are opened as at the start of a node."""
+def part_server(
+    root: Path, port: int | None = None, others: tuple[str, ...] = ()
+) -> Iterator[PartServer]:
+    """Serve the parts in this folder, which are opened as at the start of a node.
+
+    What is put goes on to ``others``, which have the other replicas.
+    """
     token = prepare_parts_folder(root)
     served = PartServer(PartFolders(root), free_base_port() if port is None else port)
     started = threading.Event()
     loop = asyncio.new_event_loop()
     ended = asyncio.Event()
+    forwarding = PartForwarding(lambda *_: list(others))
 
     async def main() -> None:
         tables = ServedTables(
@@ -98,6 +113,7 @@ def part_server(root: Path, port: int | None = None) -> Iterator[PartServer]:
             has_replica=_has_replica,
             arrived=lambda key, header: served.arrived.append((key, header)),
             damaged=lambda key, why: served.damaged.append((key, why)),
+            forwarding=forwarding,
         )
         server = HttpServer(
             "127.0.0.1",
@@ -118,6 +134,7 @@ def part_server(root: Path, port: int | None = None) -> Iterator[PartServer]:
         assert started.wait(SECONDS_MAX)
         yield served
     finally:
+        forwarding.stop()
         loop.call_soon_threadsafe(ended.set)
         thread.join()
         loop.close()

@@ -260,7 +260,8 @@ class TestFetching:
         put_on_disk(source.folders.root, LARGE)
         with cutting(source.port, after_bytes=2_500_000) as (port, given):
             with_shop(own, check, f"127.0.0.1:{port}")
-        assert len(given) > 3
+        # The last connection ends by itself, some time later.
+        assert len(given) >= 3, "the connection was cut three times on the way"
         assert sum(given) < len(LARGE.data) * 1.6, "nothing is fetched from the beginning again"
 
     def test_is_broken_off_when_the_node_stops(self, own: Path) -> None:

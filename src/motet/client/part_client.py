@@ -35,6 +35,9 @@ from motet.format.part_manifest import MANIFEST_FILE, PART_FILE
 from motet.limits import KIB, MIB, part_manifest_bytes_max
 from motet.real.part_files import PartKey
 
+FORWARDED_HEADER = "motet-forwarded"
+"""Says that a node sends what it is being sent itself."""
+
 PLACE_PATH = "/api/tables"
 """Where a node says where the files of its parts are."""
 
@@ -153,8 +156,26 @@ class PartClient:
 
     def put(self, endpoint: str, key: PartKey, manifest: bytes, file: bytes | BinaryIO) -> None:
         """Send a part ahead: its file, from where it stands, and its manifest. It promises nothing (T25)."""
-        self._put(endpoint, _path(key, PART_FILE), file)
-        self._put(endpoint, _path(key, MANIFEST_FILE), manifest)
+        self.put_file(endpoint, key, PART_FILE, file)
+        self.put_file(endpoint, key, MANIFEST_FILE, manifest)
+
+    def put_file(self, endpoint: str, key: PartKey, name: str, file: bytes | BinaryIO) -> None:
+        """One of the two; they may come in any order, and side by side."""
+        self._put(endpoint, _path(key, name), file)
+
+    def forward(
+        self, endpoint: str, key: PartKey, name: str, pieces: Iterator[bytes], size_bytes: int
+    ) -> None:
+        """Send one file of a part while its pieces come, a single time."""
+        headers = {"content-length": str(size_bytes), FORWARDED_HEADER: "1"}
+        path = _path(key, name)
+        with (
+            self._trying(f"forward {path} to {endpoint}"),
+            self._asking(endpoint, "PUT", path, headers, pieces) as answer,
+        ):
+            if answer.status not in (200, 201):
+                raise _refusal(answer, f"put {path}")
+            _read_all(answer, _error_bytes_max)
 
     # One request ------------------------------------------------------------------------------------
 

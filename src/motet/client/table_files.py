@@ -20,9 +20,9 @@ import msgspec
 
 from motet.client.part_client import PartClient
 from motet.client.publication import NodeFiles, PartLocation
-from motet.client.table_link import TableLink
+from motet.client.table_link import TableLink, all_of
 from motet.errors import BadBytes, BadRecord, MotetError, NodeError, ObjectError, ObjectMissing
-from motet.format.part_manifest import PART_FILE, PartManifest, decode_part_manifest
+from motet.format.part_manifest import MANIFEST_FILE, PART_FILE, PartManifest, decode_part_manifest
 from motet.ids import Address, PartId
 from motet.real.part_files import PartKey, find_part, parts_token, read_manifest
 
@@ -115,7 +115,10 @@ class TableFiles:
         """Have the bytes of a part arrive at a node, durably."""
         endpoint = self._link.endpoint_of(node)
         if endpoint:
-            await asyncio.to_thread(_put, self._client, endpoint, part)
+            await all_of(
+                asyncio.to_thread(put, self._client, endpoint, part)
+                for put in (_put_file, _put_manifest)
+            )
             return
         assert self._own is not None, "a node without an endpoint is in this process"
         await self._own.put_part(part)
@@ -312,11 +315,19 @@ def _fetch(location: PartLocation, client: PartClient, target: Path) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def _put(client: PartClient, endpoint: str, part: EncodedPart) -> None:
+def _key_of_encoded(part: EncodedPart) -> PartKey:
     manifest = part.manifest
-    key = PartKey.checked(manifest.table_id, manifest.shard, manifest.part_id)
+    return PartKey.checked(manifest.table_id, manifest.shard, manifest.part_id)
+
+
+def _put_file(client: PartClient, endpoint: str, part: EncodedPart) -> None:
+    key = _key_of_encoded(part)
     if part.path is None:
-        client.put(endpoint, key, part.manifest_bytes, part.data or b"")
+        client.put_file(endpoint, key, PART_FILE, part.data or b"")
         return
     with part.path.open("rb") as file:
-        client.put(endpoint, key, part.manifest_bytes, file)
+        client.put_file(endpoint, key, PART_FILE, file)
+
+
+def _put_manifest(client: PartClient, endpoint: str, part: EncodedPart) -> None:
+    client.put_file(endpoint, _key_of_encoded(part), MANIFEST_FILE, part.manifest_bytes)

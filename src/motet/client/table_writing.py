@@ -76,7 +76,7 @@ class TableInserts:
                     if before is not None:
                         raise
                 finally:
-                    await asyncio.to_thread(rows.remove)
+                    await _removed(rows)
         finally:
             self._own_producers.give_back(used)
 
@@ -126,6 +126,12 @@ class TableInserts:
             except MotetError as error:
                 attempts.last = error
                 raise attempts.final() from None
+
+
+async def _removed(rows: EncodedRows) -> None:
+    """Its files are not needed any more; most have none."""
+    if any(part.path is not None for part in rows.parts):
+        await asyncio.to_thread(rows.remove)
 
 
 def _insert_block(

@@ -42,6 +42,7 @@ from motet.node.hosting import Hosting
 from motet.node.metadata_port import MetadataPort, OpenSession
 from motet.node.part_draft import PartDraft
 from motet.node.part_folders import PartFolders
+from motet.node.part_forwarding import PartForwarding
 from motet.node.table_status import TABLES_MACHINE, describe_tables
 from motet.node.table_work import EndpointOf, TableWork
 from motet.ports import Disk
@@ -103,7 +104,9 @@ class NodeTables:
         except OSError as error:
             raise NodeError(f"cannot use {root} for parts: {error.strerror}") from None
         self.folders = PartFolders(root)
+        self._endpoint_of = endpoint_of
         self._work = TableWork(self.folders, endpoint_of)
+        self._forwarding = PartForwarding(self._others)
         self._metadata = MetadataPort(open_session, acl=acl, roots=ROOTS)
 
     def hosting(self, disk: Disk) -> Hosting[TableNode]:
@@ -132,6 +135,7 @@ class NodeTables:
         """End the session, so that others know at once, and break off what is being fetched."""
         await self._metadata.stop()
         self._work.stop()
+        self._forwarding.stop()
 
     def not_begun(self) -> list[str]:
         """Why tables cannot be asked for yet; a keeper that is away is not waited for any longer."""
@@ -150,6 +154,7 @@ class NodeTables:
             has_replica=self.has_replica,
             arrived=self._on_arrived,
             damaged=lambda key, _: self.on_damaged(key),
+            forwarding=self._forwarding,
         )
         return served.routes()
 
@@ -162,6 +167,12 @@ class NodeTables:
     def has_replica(self, table: TableId, shard: int) -> bool:
         """Whether this node keeps the shard."""
         return (table, shard) in self.machine.replicas
+
+    def _others(self, table: TableId, shard: int) -> list[str]:
+        """Where the other replicas of a shard are."""
+        core = self.machine.replicas[table, shard].core
+        nodes = (self._endpoint_of(each) for each in core.state.replicas if each != self.own)
+        return [endpoint for endpoint in nodes if endpoint][: core.config.pushes_max]
 
     def on_damaged(self, key: PartKey) -> None:
         """Somebody has read a stored part that is not what was written: the machine looks after it."""

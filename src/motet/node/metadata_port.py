@@ -43,7 +43,7 @@ from motet.core.metadata.messages import (
 )
 from motet.errors import MotetError, OutcomeUnknown
 from motet.format.zookeeper.messages import Acl
-from motet.ids import Address, RequestId, SessionId
+from motet.ids import Address, RequestId, SessionId, Zxid
 from motet.node.logs import logger
 
 again_seconds = 0.5
@@ -189,13 +189,13 @@ class MetadataPort:
 
     async def _watch(self, keeper: KeeperClient, request: Watch) -> None:
         """Each change is told after the next watches are set, so that none is missed (M5)."""
-        watches = await _set_watches(keeper, request.path, request.of)
+        _, watches = await _set_watches(keeper, request.path, request.of)
         self._tell(Watching(request.request))
         with contextlib.suppress(MotetError):  # the session is over, which is told by itself
             while True:
                 await _any_fired(watches)
-                watches = await _set_watches(keeper, request.path, request.of)
-                self._tell(Changed(request.session, request.path))
+                zxid, watches = await _set_watches(keeper, request.path, request.of)
+                self._tell(Changed(request.session, request.path, zxid))
 
     # Elections
 
@@ -263,12 +263,14 @@ async def _until_over(keeper: KeeperClient) -> None:
         unreached_seconds = 0.0 if keeper.is_connected else unreached_seconds + step_seconds
 
 
-async def _set_watches(keeper: KeeperClient, path: str, of: WatchOf) -> list[WatchOnce]:
-    """A watch for the node, or for the names below it, or for those and each node below it."""
+async def _set_watches(
+    keeper: KeeperClient, path: str, of: WatchOf
+) -> tuple[Zxid, list[WatchOnce]]:
+    """A watch for the node, for the names below it, or for those and each node below it; and since when."""
     there = WatchOnce()
     if of is WatchOf.NODE:
-        await keeper.exists(path, there)
-        return [there]
+        zxid, _ = await keeper.exists_at(path, there)
+        return zxid, [there]
     if of is WatchOf.CHILDREN:
         return await _watch_children(keeper, path)
     names = WatchOnce()
@@ -276,24 +278,24 @@ async def _set_watches(keeper: KeeperClient, path: str, of: WatchOf) -> list[Wat
         found = await keeper.children(path, names)
     except NoNode:
         if await keeper.exists(path, there) is None:
-            return [there]
+            return Zxid(0), [there]
         return await _set_watches(keeper, path, of)
     each = [WatchOnce() for _ in found]
     await asyncio.gather(
         *(keeper.exists(f"{path}/{name}", one) for name, one in zip(found, each, strict=True))
     )
-    return [names, *each]
+    return Zxid(0), [names, *each]
 
 
-async def _watch_children(keeper: KeeperClient, path: str) -> list[WatchOnce]:
+async def _watch_children(keeper: KeeperClient, path: str) -> tuple[Zxid, list[WatchOnce]]:
     """Without reading the names: after each of ten thousand inserts that would be ten thousand of them."""
     while True:
         names, there = WatchOnce(), WatchOnce()
-        await keeper.watch_children(path, names)
+        zxid = await keeper.watch_children(path, names)
         if names.event is None:
-            return [names]
+            return zxid, [names]
         if await keeper.exists(path, there) is None:
-            return [there]
+            return Zxid(0), [there]
 
 
 async def _any_fired(watches: list[WatchOnce]) -> None:

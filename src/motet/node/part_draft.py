@@ -25,7 +25,10 @@ sync_every_bytes = 8 * MIB
 
 
 class PartDraft:
-    """A part while it is written, in a folder that nobody looks into. Threads take turns with it."""
+    """A part while it is written, in a folder that nobody looks into, and that is made with its first file.
+
+    Threads take turns with it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -39,10 +42,14 @@ class PartDraft:
         """Of what was written of the part's file."""
         return str(self._hash.hexdigest())
 
+    def make_folder(self) -> None:
+        """Have a folder."""
+        self.folder.mkdir(exist_ok=True)
+
     def write(self, piece: bytes) -> None:
         """Append to the part's file."""
         if self._fd is None:
-            self._fd = _create(self.folder / PART_FILE)
+            self._fd = self._create(PART_FILE)
         write_all(self._fd, piece, self.size_bytes)
         self._hash.update(piece)
         self.size_bytes += len(piece)
@@ -53,14 +60,14 @@ class PartDraft:
     def end_file(self) -> None:
         """All of the part's file was written: it is durable."""
         if self._fd is None:
-            self._fd = _create(self.folder / PART_FILE)
+            self._fd = self._create(PART_FILE)
         sync_file(self._fd)
         CHECKED_PARTS.remember(os.fstat(self._fd), self.hash)
         self.close()
 
     def write_manifest(self, data: bytes) -> None:
         """The whole manifest; it is durable then."""
-        fd = _create(self.folder / MANIFEST_FILE)
+        fd = self._create(MANIFEST_FILE)
         try:
             write_all(fd, data, 0)
             sync_file(fd)
@@ -78,6 +85,10 @@ class PartDraft:
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _create(self, name: str) -> int:
+        self.make_folder()
+        return os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+
 
 def check_manifest(key: PartKey, header: PartHeader, data: bytes) -> PartManifest:
     """``BadInput`` unless it is the manifest of this very part."""
@@ -91,7 +102,3 @@ def check_manifest(key: PartKey, header: PartHeader, data: bytes) -> PartManifes
 
 def is_of(manifest: PartManifest, key: PartKey) -> bool:
     return (manifest.table_id, manifest.shard, manifest.part_id) == (key.table, key.shard, key.part)
-
-
-def _create(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)

@@ -127,10 +127,7 @@ class PartFolders:
 
     def begin(self) -> PartDraft:
         """A part that is yet to be written; whoever asked for it removes it in any case."""
-        folder = self._fresh_place()
-        with _explained("begin a part"):
-            folder.mkdir()
-        return PartDraft(folder)
+        return PartDraft(self._fresh_place())
 
     def write(self, key: PartKey, header: PartHeader, block: PartBytes, state: PartState) -> None:
         """A part from bytes that are at hand."""
@@ -181,6 +178,7 @@ class PartFolders:
         with _explained(f"stage part {key}"):
             draft = self.begin()
             try:
+                draft.make_folder()
                 for file in (PART_FILE, MANIFEST_FILE):
                     os.link(stored / file, draft.folder / file)
                 self.finish(draft, key, PartState.STAGED)

@@ -52,7 +52,7 @@ class PartUploads:
         await self._make_room(size_bytes)
         self._coming_bytes += size_bytes
         try:
-            draft = await asyncio.to_thread(self._folders.begin)
+            draft = self._folders.begin()
             try:
                 await fill(draft)
                 return await self._join(key, Half(file, draft, size_bytes, _now()))
@@ -77,11 +77,9 @@ class PartUploads:
                 await asyncio.to_thread(other.draft.remove)
             return True
         part, manifest = (half, other) if half.file == PART_FILE else (other, half)
-        try:
-            header = await asyncio.to_thread(self._finish, key, part.draft, manifest.draft)
-        finally:
-            for each in (part, manifest):
-                await asyncio.shield(asyncio.to_thread(each.draft.remove))
+        header = await asyncio.shield(
+            asyncio.to_thread(self._finish, key, part.draft, manifest.draft)
+        )
         self._arrived[key] = header.size_bytes, _now()
         self._tell(key, header)
         return True
@@ -123,6 +121,13 @@ class PartUploads:
         return here.read_bytes() == sent.read_bytes()
 
     def _finish(self, key: PartKey, draft: PartDraft, other: PartDraft) -> PartHeader:
+        try:
+            return self._make_part(key, draft, other)
+        finally:
+            draft.remove()
+            other.remove()
+
+    def _make_part(self, key: PartKey, draft: PartDraft, other: PartDraft) -> PartHeader:
         try:
             manifest = read_manifest(other.folder)
         except BadRecord as error:

@@ -7,6 +7,7 @@ R3  A part is read from where it is: stored, staged or arrived. It is compared w
     of it is given, once in the life of the process. Of one that is damaged nothing is given; the answer is
     ``BAD_RECORD``, and the machine is told.
 R4  No file is ever in memory as a whole, and the loop never waits for the disk.
+R5  What a client puts goes on to the other replicas of the shard (:mod:`motet.node.part_forwarding`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from motet.client.part_client import PLACE_PATH, PartsPlace
+from motet.client.part_client import FORWARDED_HEADER, PLACE_PATH, PartsPlace
 from motet.core.mergetree.entries import PartHeader
 from motet.errors import BadInput, BadRecord, ObjectError, ObjectMissing, TooLarge
 from motet.format.part_manifest import MANIFEST_FILE, PART_FILE
@@ -31,6 +32,7 @@ from motet.node.file_answer import OpenFile, answer_file
 from motet.node.http import JsonAnswer, error_answer
 from motet.node.part_draft import PartDraft
 from motet.node.part_folders import PartFolders
+from motet.node.part_forwarding import ForwardedFile, PartForwarding
 from motet.node.part_uploads import PartUploads
 from motet.real.objects import put_failed
 from motet.real.part_files import CHECKED_PARTS, PartKey, find_part, read_manifest
@@ -57,11 +59,13 @@ class ServedTables:
         has_replica: Callable[[TableId, int], bool],
         arrived: Callable[[PartKey, PartHeader], None],
         damaged: Callable[[PartKey, str], None],
+        forwarding: PartForwarding | None = None,
     ) -> None:
         self._folders = folders
         self._place = PartsPlace(str(folders.root), token)
         self._has_replica = has_replica
         self._damaged = damaged
+        self._forwarding = forwarding
         self._uploads = PartUploads(folders, arrived)
         self._room = asyncio.Semaphore(uploads_max)
 
@@ -100,8 +104,10 @@ class ServedTables:
         if not self._has_replica(key.table, key.shard):
             what = f"this node has no replica of shard {key.shard} of table {key.table}"
             raise ObjectMissing(what, hint="ask which nodes have one, and put it there")
-        fill = partial(_receive_file if name == PART_FILE else _receive_manifest, request)
         async with self._room:
+            others = self._forwarded(request, key, name, size_bytes)
+            receive = _receive_file if name == PART_FILE else _receive_manifest
+            fill = partial(receive, request, others)
             try:
                 is_new = await self._uploads.receive(key, name, size_bytes, fill)
             except ClientDisconnect:
@@ -110,8 +116,19 @@ class ServedTables:
                 )  # nobody hears it
             except OSError as error:
                 raise put_failed(f"put {key}/{name}", error) from error
+            finally:
+                for each in others:
+                    each.end()
         answer = {"part": str(key), "file": name, "size_bytes": size_bytes}
         return JsonAnswer(answer, 201 if is_new else 200)
+
+    def _forwarded(
+        self, request: Request, key: PartKey, name: str, size_bytes: int
+    ) -> list[ForwardedFile]:
+        """R5."""
+        if self._forwarding is None or FORWARDED_HEADER in request.headers:
+            return []
+        return self._forwarding.begin(key, name, size_bytes)
 
     # In threads -------------------------------------------------------------------------------------
 
@@ -159,16 +176,30 @@ def _named(request: Request) -> tuple[PartKey, str]:
     return PartKey.parse(*words[:3]), words[3]
 
 
-async def _receive_file(request: Request, draft: PartDraft) -> None:
+async def _receive_file(request: Request, others: list[ForwardedFile], draft: PartDraft) -> None:
     waiting = bytearray()
     async for chunk in request.stream():
         waiting += chunk
         if len(waiting) >= MIB:
-            await asyncio.to_thread(draft.write, bytes(waiting))
+            await asyncio.to_thread(draft.write, _given(others, bytes(waiting)))
             waiting.clear()
-    await asyncio.to_thread(draft.write, bytes(waiting))
-    await asyncio.to_thread(draft.end_file)
+    await asyncio.to_thread(_write_end, draft, _given(others, bytes(waiting)))
 
 
-async def _receive_manifest(request: Request, draft: PartDraft) -> None:
-    await asyncio.to_thread(draft.write_manifest, await request.body())
+async def _receive_manifest(
+    request: Request, others: list[ForwardedFile], draft: PartDraft
+) -> None:
+    await asyncio.to_thread(draft.write_manifest, _given(others, await request.body()))
+
+
+def _given(others: list[ForwardedFile], piece: bytes) -> bytes:
+    """A piece, which goes on before it is written here."""
+    for each in others:
+        if piece:
+            each.give(piece)
+    return piece
+
+
+def _write_end(draft: PartDraft, piece: bytes) -> None:
+    draft.write(piece)
+    draft.end_file()

@@ -224,7 +224,9 @@ class MetadataTree:
                     self._lose_entry(event.path)
                 elif event.type == EventType.CHILD and event.path in stood_at:
                     stood[event.path] = None
-        self._news += [(session, Changed(session, path)) for session, path in told]
+        self._news += [
+            (session, Changed(session, path, self._keeper.zxid)) for session, path in told
+        ]
         for path in stood:
             self._look_at_candidates(path)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import duckdb
@@ -39,6 +40,12 @@ def functions_of(query: str) -> set[str]:
 
 def _parsed(query: str) -> Any:
     """The syntax tree."""
+    return json.loads(_serialized(query))
+
+
+@lru_cache(maxsize=64)
+def _serialized(query: str) -> str:
+    """The same as text. A connection costs more than most queries, and several ask for the tree of one."""
     with duckdb.connect(":memory:") as connection:
         inner = checked_statement(query, connection)
         try:
@@ -46,7 +53,7 @@ def _parsed(query: str) -> Any:
         except duckdb.Error as error:
             raise refusal(error) from None
     assert found is not None
-    return json.loads(found[0])
+    return str(found[0])
 
 
 def refusal(error: Exception) -> BadInput:

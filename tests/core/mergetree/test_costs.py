@@ -10,7 +10,8 @@ from tests.core.mergetree.stand import CLIENT, N2, PATHS, TABLE, Stand, header, 
 from motet.core.machine import Message
 from motet.core.mergetree.entries import InsertEntry
 from motet.core.mergetree.messages import BlockInserted, ListParts, LogHas, PartsListed
-from motet.core.mergetree.state import OwnPart, QueuedPart, Step
+from motet.core.mergetree.queued import QueuedPart, Step
+from motet.core.mergetree.state import OwnPart
 from motet.ids import RequestId, Zxid
 
 

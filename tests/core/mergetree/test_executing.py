@@ -8,13 +8,8 @@ from motet.core.mergetree import executing
 from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import Core, NodeContext
 from motet.core.mergetree.entries import PartHeader
-from motet.core.mergetree.state import (
-    Locate,
-    OwnPart,
-    QueuedPart,
-    ReadQuorum,
-    Step,
-)
+from motet.core.mergetree.queued import QueuedPart, Step
+from motet.core.mergetree.state import Locate, OwnPart, ReadQuorum
 from motet.core.metadata.messages import Unknown
 from motet.ids import NodeId, PartId, RequestId, TableId, WorkId
 

@@ -51,7 +51,7 @@ def with_part(**changes: object) -> InsertBlock:
         msgspec.structs.replace(FAIR, content=""),
         msgspec.structs.replace(FAIR, block=PartBytes("arrow", b"", bytes(100))),
         msgspec.structs.replace(FAIR, block=PartBytes("parquet", b"", bytes(99))),
-        msgspec.structs.replace(FAIR, block=PartBytes("parquet", bytes(1 << 21), bytes(100))),
+        msgspec.structs.replace(FAIR, block=PartBytes("parquet", bytes((2 << 20) + 1), bytes(100))),
         StagePart(TABLE, 0, RequestId(1), header("a/b")),
         StagePart(TABLE, 0, RequestId(1), header("a"), 3),
         StagePart(TABLE, 0, RequestId(1), header("a"), job="\0"),

@@ -282,9 +282,15 @@ class KeeperClient:
         request = GetChildren(path, watch is not None)
         return list((await self._ask(Children, request, seconds, watch)).children)
 
-    async def watch_children(self, path: str, watch: Watcher, seconds: float | None = None) -> None:
-        """Watch the names below a node without reading them; one that is not there has gone at once."""
-        await self._session.watch_children(path, watch, seconds or self._seconds)
+    async def watch_children(
+        self, path: str, watch: Watcher, *, seconds: float | None = None
+    ) -> Zxid:
+        """Watch the names below a node without reading them, at one price however many they are.
+
+        What comes after the zxid fires it. A node that is not there fires it at once, as if it had just gone.
+        """
+        limit_seconds = self._seconds if seconds is None else seconds
+        return await self._session.watch_children(path, watch, limit_seconds)
 
     async def exists_at(
         self, path: str, watch: Watcher | None = None, *, seconds: float | None = None

@@ -183,17 +183,18 @@ class Session:
             if not call.is_sent:
                 self._bury()
 
-    async def watch_children(self, path: str, watcher: Watcher, limit_seconds: float) -> None:
+    async def watch_children(self, path: str, watcher: Watcher, limit_seconds: float) -> Zxid:
         """Watch the names below a node from now on: what was before fires nothing, but that it is not there.
 
         The names themselves do not come along. A watch that is set by reading them costs as much as they do.
         """
         self._watches.add_to_children(path, watcher)  # it may fire before the answer comes
         try:
-            await self.ask(SetWatches(_zxid_max, (), (), (path,)), limit_seconds)
+            zxid, _ = await self.ask_at(SetWatches(_zxid_max, (), (), (path,)), limit_seconds)
         except MotetError:
             self._watches.remove_from_children(path, watcher)
             raise
+        return zxid
 
     def _call(self, request: Request) -> Call:
         if isinstance(request, Auth):

@@ -146,9 +146,12 @@ class Keeper(OwningFace[KeeperClient]):
         """The names of the children of a node, in no order."""
         return self._portal.call(self._inner.children, path, watch, seconds=seconds)
 
-    def watch_children(self, path: str, watch: Watcher, seconds: float | None = None) -> None:
-        """Watch the names below a node without reading them; one that is not there has gone at once."""
-        self._portal.call(self._inner.watch_children, path, watch, seconds)
+    def watch_children(self, path: str, watch: Watcher, *, seconds: float | None = None) -> Zxid:
+        """Watch the names below a node without reading them, at one price however many they are.
+
+        What comes after the zxid fires it. A node that is not there fires it at once, as if it had just gone.
+        """
+        return self._portal.call(self._inner.watch_children, path, watch, seconds=seconds)
 
     def exists_at(
         self, path: str, watch: Watcher | None = None, *, seconds: float | None = None

@@ -52,7 +52,6 @@ from motet.core.mergetree.state import (
     CommitInsert,
     Compare,
     Deregister,
-    InsertStep,
     LoadOwn,
     LoadQueue,
     OwnPart,
@@ -84,7 +83,7 @@ from motet.core.metadata.messages import (
     Written,
 )
 from motet.errors import BadRecord
-from motet.ids import NodeId, PartId
+from motet.ids import NodeId, PartId, Zxid
 
 OUTLAST = (
     *(ReadForInsert, CommitInsert, SettleWrite, SettleRead),
@@ -101,6 +100,7 @@ def begin(core: Core) -> None:
     if state.phase is Phase.LOADING:
         return
     state.phase, state.why = Phase.LOADING, "reads its nodes"
+    state.log_zxid = Zxid(0)
     state.calls = {each: call for each, call in state.calls.items() if isinstance(call, OUTLAST)}
     state.pulling, state.pointer_call, state.look = None, None, None
     state.sweep, state.sweeps_left, state.listed = None, [], None
@@ -250,11 +250,7 @@ def on_looked(core: Core, looked: Looked) -> None:
     state.look = None
     known = {part for part, own in state.parts.items() if own.is_stored}
     # What was stored for an insert since the look was begun is not in what it says.
-    kept = {
-        insert.message.part.id
-        for insert in state.inserts.values()
-        if insert.step is not InsertStep.KEEPING
-    }
+    kept = {insert.message.part.id for insert in state.inserts.values() if insert.work is None}
     for part, own in state.parts.items():
         own.is_stored = own.is_stored and part in kept
     # Of what was known to be damaged a look says nothing: it does not read the bytes.

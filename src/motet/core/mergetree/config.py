@@ -14,6 +14,9 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     pull_ms: int = 10_000
     #: how long an insert waits for its quorum, and a reader for parts
     wait_ms: int = 10_000
+    #: what was executed is written after so long, or when there are so many entries of it
+    write_ms: int = 50
+    unwritten_max: int = 64
     #: entries in one read of the log
     entries_max: int = 64
     #: parts, or entries of the queue, in one multi, and in one read

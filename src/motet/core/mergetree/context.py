@@ -11,20 +11,24 @@ from typing import Self
 import msgspec
 
 from motet.core.fingerprint import clone_plain, fingerprint
-from motet.core.machine import NS_PER_MS, Effect, Message, Note, Now, Replace, Send, Work, Write
+from motet.core.machine import (
+    NS_PER_MS,
+    Effect,
+    Message,
+    Note,
+    Now,
+    Replace,
+    Send,
+    SetTimer,
+    Work,
+    Write,
+)
 from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import LogHas, PartBytes, TableRefused, TableRequest
 from motet.core.mergetree.paths import ReplicaPaths, ShardPaths
-from motet.core.mergetree.state import (
-    Call,
-    Insert,
-    Phase,
-    QueuedPart,
-    State,
-    Step,
-    WatchLog,
-)
+from motet.core.mergetree.queued import QueuedPart, Step
+from motet.core.mergetree.state import Call, Insert, Phase, State, WatchLog
 from motet.core.mergetree.version import Version
 from motet.core.mergetree.work import Arrive, Detach, Forget, Hold, Keep, Release, Task
 from motet.core.metadata.messages import (
@@ -49,10 +53,13 @@ from motet.ids import (
     RequestId,
     SessionId,
     TableId,
+    TimerName,
     WorkId,
     WriteId,
     Zxid,
 )
+
+WRITE_TIMER = TimerName("tables-write")
 
 ReplicaKey = tuple[TableId, int]
 """A table and the number of a shard: there is one replica of each on a node."""
@@ -88,6 +95,8 @@ class NodeMemory(msgspec.Struct):
     #: the size of blocks that came within messages and are being written, by the work that does it
     blocks: dict[WorkId, int] = msgspec.field(default_factory=dict)
     blocks_bytes: int = 0
+    #: replicas that have something to write soon: the timer for it runs
+    to_write: dict[ReplicaKey, None] = msgspec.field(default_factory=dict)
 
 
 class NodeContext:
@@ -135,6 +144,12 @@ class NodeContext:
 
     def later_ns(self, after_ms: int) -> int:
         return self.now.monotonic_ns + after_ms * NS_PER_MS
+
+    def write_soon(self, key: ReplicaKey) -> None:
+        """A replica has something to write, and not at once."""
+        if not self.memory.to_write:
+            self.items.append(SetTimer(WRITE_TIMER, self.config.write_ms))
+        self.memory.to_write[key] = None
 
     def begin_block(self, work: WorkId, block: PartBytes) -> None:
         """Its bytes are in memory until this work has ended."""

@@ -19,7 +19,8 @@ from itertools import islice
 from motet.core.mergetree import executing
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import PartHeader, QuorumStatus, decode_status, encode_status
-from motet.core.mergetree.state import Broken, GiveUp, ReadBroken, Step
+from motet.core.mergetree.queued import Step
+from motet.core.mergetree.state import Broken, GiveUp, ReadBroken
 from motet.core.mergetree.work import NOBODY, Detach, Keep, LookAtParts, Looked
 from motet.core.metadata.messages import (
     ANY_VERSION,

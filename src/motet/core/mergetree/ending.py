@@ -19,7 +19,8 @@ from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import FailedEntry, encode_entry
 from motet.core.mergetree.history import BlockState
 from motet.core.mergetree.paths import entry_number
-from motet.core.mergetree.state import Ending, Fail, Leave, ReadToFail, Step
+from motet.core.mergetree.queued import Step
+from motet.core.mergetree.state import Ending, Fail, Leave, ReadToFail
 from motet.core.mergetree.work import Detach
 from motet.core.metadata.messages import (
     ANY_VERSION,

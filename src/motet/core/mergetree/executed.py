@@ -1,6 +1,7 @@
 """What a replica keeps of the log: a file of what it has executed, and its ``log_pointer`` in the keeper.
 
 L2  What was learned from entries is durable in the replica's own file before ``log_pointer`` passes them.
+    It is written a moment after that, with what comes meanwhile: nobody waits for it.
 L3  An entry below the pointer whose parts are not registered here is in ``queue``, whole: it is there with
     the same multi that moves the pointer.
 L4  The pointer moves with the replica's next write, or after a second (T39). An entry that waits for nothing
@@ -79,8 +80,9 @@ def write_file(core: Core) -> None:
     if state.writing is not None or core.now_ns < state.write_again_ns:
         return
     is_named = state.written_incarnations == len(state.incarnations)
-    if is_named and not state.unwritten:
+    if is_named and not _is_write_due(core):
         return
+    state.write_due_ns = 0
     data = b"".join(_record(*each) for each in state.unwritten)
     if not is_named:
         body = _encode(state.incarnations[-incarnations_max:])
@@ -89,6 +91,19 @@ def write_file(core: Core) -> None:
     state.writing_number = state.durable_number + len(state.unwritten)
     state.writing_bytes = len(data)
     state.writing = core.append_to_file(data)
+
+
+def _is_write_due(core: Core) -> bool:
+    """Whether enough has been executed, or it was long enough ago (L2)."""
+    state = core.state
+    if not state.unwritten or len(state.unwritten) >= core.config.unwritten_max:
+        return bool(state.unwritten)
+    if not state.write_due_ns:
+        state.write_due_ns = core.later_ns(core.config.write_ms)
+    if core.now_ns >= state.write_due_ns:
+        return True
+    core.node.write_soon(core.key)
+    return False
 
 
 def _record(number: int, zxid: Zxid, data: bytes) -> bytes:

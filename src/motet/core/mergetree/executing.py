@@ -41,15 +41,8 @@ from motet.core.mergetree.entries import (
 from motet.core.mergetree.history import BlockStanding, BlockState
 from motet.core.mergetree.names import Block
 from motet.core.mergetree.paths import entry_number, is_number
-from motet.core.mergetree.state import (
-    Ending,
-    Locate,
-    OwnPart,
-    QueuedPart,
-    ReadQuorum,
-    Register,
-    Step,
-)
+from motet.core.mergetree.queued import KnownQuorum, QueuedPart, Step
+from motet.core.mergetree.state import Ending, Locate, OwnPart, ReadQuorum, Register
 from motet.core.mergetree.work import Detach, Fetch, Keep
 from motet.core.metadata.messages import (
     Check,
@@ -62,13 +55,17 @@ from motet.core.metadata.messages import (
     MetadataAnswer,
     ReadDone,
     ReadOperation,
+    ReadResult,
     Refusal,
     Set,
     WriteOperation,
     Written,
 )
 from motet.errors import BadRecord
-from motet.ids import NodeId, PartId, WorkId
+from motet.ids import NodeId, PartId, WorkId, Zxid
+
+coming_max = 4
+"""Parts whose quorums are read with the log."""
 
 
 def execute(core: Core, number: int, entry: Entry) -> None:
@@ -114,6 +111,7 @@ def queue_parts(core: Core, number: int, parts: Iterable[PartHeader]) -> None:
 
 def on_tick(core: Core) -> None:
     """Look again at what has waited long enough."""
+    core.state.coming.clear()
     for part, queued in core.state.queue.items():
         if queued.step is Step.WANTED and core.now_ns >= queued.again_ns:
             core.state.todo[part] = None
@@ -264,6 +262,9 @@ def on_arrived(core: Core, header: PartHeader) -> None:
     own = state.parts.get(header.id)
     if own is None or not own.is_stored:
         state.aside[header.id] = header
+        state.coming[header.id] = None
+        if len(state.coming) > coming_max:
+            del state.coming[next(iter(state.coming))]
         if len(state.aside) > core.config.aside_max:
             del state.aside[next(iter(state.aside))]
 
@@ -277,9 +278,8 @@ def on_stored(core: Core, part: PartId, work: WorkId) -> None:
     """The bytes of a part that was fetched, or had arrived, are synced."""
     state = core.state
     queued, header = state.queue.get(part), state.storing.pop(work, None)
-    state.aside.pop(part, None)
-    state.pushed.pop(part, None)
-    state.held.pop(part, None)
+    for known in (state.aside, state.coming, state.pushed, state.held):
+        known.pop(part, None)
     if queued is not None and queued.work == work:
         state.parts[part] = OwnPart(queued.header, is_stored=True)
         queued.step, queued.reason, queued.work = Step.STORED, "", None
@@ -308,9 +308,23 @@ def on_put_away(core: Core, part: PartId) -> None:
 # Registering it, and joining its quorum
 
 
+def know_quorums(
+    core: Core, zxid: Zxid, parts: tuple[PartId, ...], results: list[ReadResult]
+) -> None:
+    """What was read with the log: ``last_part``, and the quorums of these parts."""
+    last_part, *statuses = results
+    for part, status in zip(parts, statuses, strict=True):
+        queued = core.state.queue.get(part)
+        if queued is not None and isinstance(status, Found) and isinstance(last_part, Found):
+            queued.quorum = KnownQuorum(zxid, status, last_part)
+
+
 def _join_or_register(core: Core, queued: QueuedPart, block: BlockState | None) -> None:
     part = queued.header.id
-    if block is None or block.is_open:
+    known, queued.quorum = queued.quorum, None
+    if block is not None and block.is_open and known and known.zxid >= core.state.log_zxid:
+        _join(core, queued, known.status, known.last_part)
+    elif block is None or block.is_open:
         queued.step, queued.reason = Step.JOINING, "reads its quorum"
         core.read(ReadQuorum(part), Get(core.paths.status(part)), Get(core.paths.last_part))
     else:
@@ -333,7 +347,14 @@ def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
     found, last_part = answer.results
     if not isinstance(found, Found):  # it has ended: the log says how
         _register(core, queued, ())
-        return
+    elif not isinstance(last_part, Found):
+        core.wait(queued, "the table is going")
+    else:
+        _join(core, queued, found, last_part)
+
+
+def _join(core: Core, queued: QueuedPart, found: Found, last_part: Found) -> None:
+    """E4: an older version than the keeper has is refused there."""
     try:
         status = decode_status(found.data)
     except BadRecord as error:
@@ -344,7 +365,7 @@ def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
         data = encode_status(QuorumStatus(status.wanted, members))
         _register(core, queued, (Set(found.path, data, found.stat.version),))
         return
-    if not isinstance(last_part, Found) or not is_number(last_part.data):
+    if not is_number(last_part.data):
         core.wait(queued, "the table is going")
         return
     last = max(int(last_part.data), queued.number)
@@ -354,15 +375,21 @@ def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
         Set(last_part.path, str(last).encode(), last_part.stat.version),
         Create(core.paths.new_entry, done, sequential=True),
     )
-    _register(core, queued, operations)
+    _register(core, queued, operations, ends=queued.number)
 
 
-def _register(core: Core, queued: QueuedPart, joining: tuple[WriteOperation, ...]) -> None:
+def _register(
+    core: Core,
+    queued: QueuedPart,
+    joining: tuple[WriteOperation, ...],
+    *,
+    ends: int | None = None,
+) -> None:
     part = queued.header.id
     queued.step, queued.reason = Step.REGISTERING, "registers it"
     header = encode_header(queued.header)
     core.write(
-        Register(part),
+        Register(part, ends),
         Check(core.own_paths.host, core.state.host_version),
         Create(core.own_paths.part(part), header),
         *joining,

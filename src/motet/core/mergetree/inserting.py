@@ -1,6 +1,7 @@
 """Inserting through this replica.
 
-I1  The bytes are synced here before anything is asked of the keeper (E3 of machines).
+I1  The bytes are synced here before the commit is sent (E3 of machines). What decides about the insert is
+    read while they are written; whatever has changed since is refused by the commit.
 I2  One multi commits an insert: own ``host`` and the definition are checked, the token is made, the part is
     registered, with a quorum its status is made with this replica in it, and the entry is appended, whose
     number the keeper draws. Nothing else makes the insert visible.
@@ -99,6 +100,8 @@ def take(core: Core, client: Address, message: InsertBlock) -> None:
     else:
         insert.work = core.work_on_block(Keep(*core.key, message.part, block))
         pushing.push(core, message.part, block)
+        if core.is_active:
+            _read(core, number)
 
 
 def on_kept(core: Core, number: int) -> None:
@@ -106,10 +109,14 @@ def on_kept(core: Core, number: int) -> None:
     insert = core.state.inserts[number]
     header = insert.message.part
     insert.work = None
-    core.state.aside.pop(header.id, None)
-    core.state.pushed.pop(header.id, None)
+    for known in (core.state.aside, core.state.coming, core.state.pushed):
+        known.pop(header.id, None)
     core.state.parts[header.id] = OwnPart(header, is_stored=True)
-    _read(core, number)
+    if insert.step is InsertStep.READ and insert.answer is not None:
+        answer, insert.answer = insert.answer, None
+        _decide(core, number, answer)
+    elif insert.step is InsertStep.KEEPING:
+        _read(core, number)
 
 
 def on_not_kept(core: Core, number: int, why: str) -> None:
@@ -144,15 +151,23 @@ def _read(core: Core, number: int) -> None:
 
 
 def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
-    """I4, I5, and then I2."""
     insert = core.state.inserts.get(call.insert)
     if insert is None:
         return
+    if insert.work is None:
+        _decide(core, call.insert, answer)
+    else:  # I1
+        insert.step, insert.answer = InsertStep.READ, answer
+
+
+def _decide(core: Core, number: int, answer: MetadataAnswer) -> None:
+    """I4, I5, and then I2."""
+    insert = core.state.inserts[number]
     if not isinstance(answer, ReadDone):
-        _refuse(core, call.insert, failure(answer))
+        _refuse(core, number, failure(answer))
         return
     message = insert.message
-    if not tokens.has_turn(core.state, call.insert):
+    if not tokens.has_turn(core.state, number):
         insert.step = InsertStep.HELD
         return
     found, producers, definition, *rest = answer.results
@@ -165,16 +180,16 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         if use is None and hashes and dedup.is_duplicate(core, insert, hashes, answer.zxid):
             return
     except MotetError as error:
-        _refuse(core, call.insert, error)
+        _refuse(core, number, error)
         return
     if use is not None:
-        _wait_for_use(core, call.insert, use, answer.zxid)
+        _wait_for_use(core, number, use, answer.zxid)
         return
     try:
         version = addressing.definition_version(definition)
         addressing.check_named(core.key[0], name, message.name_version)
     except MotetError as error:
-        _refuse(core, call.insert, error)
+        _refuse(core, number, error)
         return
     each = iter(activity)
     active = sum(
@@ -183,10 +198,10 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     )
     if message.quorum > 1 and active < message.quorum:
         what = f"quorum={message.quorum}, and {active} of {len(core.state.replicas)} replicas are active"
-        _refuse(core, call.insert, TooFewReplicas(what))
+        _refuse(core, number, TooFewReplicas(what))
         return
     if not core.is_active:
-        _refuse(core, call.insert, TableReadOnly(f"this replica {core.state.why}"))
+        _refuse(core, number, TableReadOnly(f"this replica {core.state.why}"))
         return
     known = core.state.history.of_part(message.part.id)
     if known is not None and known.header.hash == message.part.hash:
@@ -194,9 +209,9 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         insert.step = InsertStep.WAITING
         return
     if known is not None:
-        _refuse(core, call.insert, BadInput(f"part {message.part.id} is there already"))
+        _refuse(core, number, BadInput(f"part {message.part.id} is there already"))
         return
-    _commit(core, call.insert, version, found, hashes)
+    _commit(core, number, version, found, hashes)
 
 
 def _wait_for_use(core: Core, number: int, use: UsedToken | NumberUse, zxid: Zxid) -> None:
@@ -222,10 +237,6 @@ def _commit(
     message, header = insert.message, insert.message.part
     insert.step, insert.part, insert.is_duplicate = InsertStep.COMMITTING, header.id, False
     insert.host_version = core.state.host_version
-    token, producer = message.token or None, message.producer or None
-    counted = message.number if producer else None
-    content = message.dedup_hash or None
-    entry = InsertEntry(header, core.own, message.quorum, token, producer, counted, content)
     operations: list[WriteOperation] = [
         Check(core.own_paths.host, insert.host_version),
         Check(paths.definition, definition_version),
@@ -238,9 +249,18 @@ def _commit(
     if message.quorum > 1:
         status = QuorumStatus(message.quorum, (core.own,))
         operations.append(Create(paths.status(header.id), encode_status(status)))
-    operations.append(Create(paths.new_entry, encode_entry(entry), sequential=True))
+    entry = encode_entry(_entry(core, message))
+    operations.append(Create(paths.new_entry, entry, sequential=True))
     core.write(CommitInsert(number), *operations)
     tokens.begin_commit(core.state, number, use)
+
+
+def _entry(core: Core, message: InsertBlock) -> InsertEntry:
+    """What the log says of it."""
+    producer = message.producer or None
+    counted = message.number if producer else None
+    token, content = message.token or None, message.dedup_hash or None
+    return InsertEntry(message.part, core.own, message.quorum, token, producer, counted, content)
 
 
 def on_committed(core: Core, call: CommitInsert, answer: MetadataAnswer) -> None:
@@ -258,7 +278,7 @@ def on_committed(core: Core, call: CommitInsert, answer: MetadataAnswer) -> None
         if insert.message.quorum == 1:
             header = insert.message.part
             _answer(core, call.insert, of_block(header.partition, Block(number)), answer.zxid)
-        pulling.pull(core)
+        pulling.on_appended(core, number, answer.zxid, _entry(core, insert.message))
     elif isinstance(answer, Conflict):
         _on_conflict(core, call.insert, answer)
     elif isinstance(answer, Unknown):
@@ -365,6 +385,8 @@ def look(core: Core) -> None:
                 continue
         if is_late and insert.step in (InsertStep.WAITING, InsertStep.SETTLING):
             _unknown(core, number)
+        elif insert.work is not None:
+            continue
         elif is_late and insert.step is InsertStep.HELD:
             _refuse(core, number, TableBusy("other inserts of this producer came first"))
         elif is_late and insert.step is InsertStep.FORGETTING:
@@ -403,6 +425,8 @@ def on_session_end(core: Core) -> None:
     for number, insert in list(core.state.inserts.items()):
         if insert.step in (InsertStep.COMMITTING, InsertStep.SETTLING):
             _unknown(core, number)
+        elif insert.work is not None:
+            insert.step, insert.answer = InsertStep.KEEPING, None
         elif insert.step in (InsertStep.READING, InsertStep.HELD, InsertStep.FORGETTING):
             _refuse(core, number, TableReadOnly("this replica has lost its session"))
     for drop in list(core.state.drops):

@@ -25,7 +25,7 @@ from motet.core.machine import (
 )
 from motet.core.mergetree.changing import ChangingService
 from motet.core.mergetree.config import MergeTreeConfig
-from motet.core.mergetree.context import NodeContext, ReplicaKey
+from motet.core.mergetree.context import WRITE_TIMER, NodeContext, ReplicaKey
 from motet.core.mergetree.creating import CreatingService
 from motet.core.mergetree.database import DatabaseService
 from motet.core.mergetree.describing import DescribingService
@@ -118,6 +118,8 @@ class TableNode:
                 replica.on_session()
         elif isinstance(event, ReadFailed):
             del node.memory.reads[event.read]  # the next tick reads it again
+        elif isinstance(event, Fired) and event.timer == WRITE_TIMER:
+            self._write()
         elif isinstance(event, Fired):
             self._tick()
         self._start_and_stop()
@@ -170,6 +172,13 @@ class TableNode:
 
     def _touch_all(self) -> Iterable[TableReplica]:
         return [self._touch(key) for key in self.replicas]
+
+    def _write(self) -> None:
+        """Replicas write what they have executed (L2)."""
+        awaited, self.node.memory.to_write = self.node.memory.to_write, {}
+        for key in awaited:
+            if key in self.replicas:
+                self._touch(key)
 
     def _tick(self) -> None:
         self.node.items.append(SetTimer(TICK, self.config.tick_ms, in_step=True))

@@ -124,7 +124,7 @@ def judge(message: PublishParts, known: RowsKnown, results: Iterator[ReadResult]
             if told is None or told.through < log.stat.mzxid:
                 partitions.setdefault(place, []).append(rows.partition)
                 continue
-            if found.stat.mzxid < told.drop:
+            if is_dropped(found, told):
                 made.append((rows, found))
                 continue
         bringer = part_of(found)
@@ -141,6 +141,11 @@ def judge(message: PublishParts, known: RowsKnown, results: Iterator[ReadResult]
         judgement.to_ask[place] = ToAsk(replicas[place], through, tuple(dict.fromkeys(wanted)))
     judgement.facts = HashFacts(tuple(made), tuple(checks.items()))
     return judgement
+
+
+def is_dropped(found: Found, told: ToldDrop) -> bool:
+    """U2: the rows of this hash were dropped since."""
+    return found.stat.mzxid < told.drop
 
 
 def _shards(groups: tuple[StagedRows, ...]) -> list[ShardPlace]:

@@ -6,6 +6,10 @@ P1  As many are read as the log is known to have, and a few more: a look at an i
     If they are too large for one answer, fewer are read, down to one.
 P2  The log is watched, and inserters tell of their entries. A replica that has read all of it looks again
     after ``pull_ms`` at the latest: a node with many replicas that is idle costs the keeper little.
+P3  What is known is not read once more. An entry that this replica has appended itself, and before which it
+    knows all, is executed as it was sent. Who is told of a change of the log has mostly read it by then: that
+    of a zxid up to which the log is known asks for nothing, nor does an entry that has been executed.
+P4  The quorums of parts that have just come are read with the log: who finds the entry joins at once.
 """
 
 from __future__ import annotations
@@ -39,19 +43,47 @@ def pull(core: Core) -> None:
         state.is_pull_wanted = True
         return
     state.is_pull_wanted, state.pull_again_ns = False, 0
+    state.hinted, state.changed = -1, Zxid(0)
     first = state.history.next_number
     state.pull_max = min(state.pull_max or core.config.entries_max, core.config.entries_max)
     wanted = max(state.head_heard - first + 1, AHEAD)
     numbers = range(first, first + min(wanted, state.pull_max))
     entries = (Get(core.paths.entry(number)) for number in numbers)
-    state.pulling = core.read(Pull(first), Get(core.paths.log), *entries)
+    coming = tuple(state.coming)
+    statuses = [Get(core.paths.status(part)) for part in coming]
+    quorums = [Get(core.paths.last_part), *statuses] if coming else []
+    state.pulling = core.read(Pull(first, coming), Get(core.paths.log), *entries, *quorums)
 
 
 def hear(core: Core, number: int) -> None:
     """Somebody says that the log has this entry: it is not believed, the log is read."""
-    if number >= core.state.history.next_number:
-        core.state.head_heard = max(core.state.head_heard, number)
+    state = core.state
+    if number >= state.history.next_number:
+        state.head_heard = max(state.head_heard, number)
+        if state.pulling is None:
+            pull(core)
+        else:
+            state.hinted = max(state.hinted, number)
+
+
+def on_changed(core: Core, zxid: Zxid) -> None:
+    """The log has changed, up to this zxid at the latest (P3); 0: nobody knows."""
+    state = core.state
+    if state.pulling is None or not zxid:
+        if not zxid or zxid > state.log_zxid:
+            pull(core)
+    else:
+        state.changed = max(state.changed, zxid)
+
+
+def on_appended(core: Core, number: int, zxid: Zxid, entry: Entry) -> None:
+    """This replica has appended an entry by a multi that was done at this zxid (P3)."""
+    state = core.state
+    if not core.is_active or number != state.history.next_number or zxid <= state.history.zxid:
         pull(core)
+        return
+    state.log_zxid = max(state.log_zxid, zxid)
+    _execute(core, number, zxid, entry)
 
 
 def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
@@ -64,15 +96,19 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
     if not isinstance(answer, ReadDone):
         return  # the next tick reads again
     log, *results = answer.results
+    quorums = [results.pop() for _ in range(len(call.coming) + 1)] if call.coming else []
     if not isinstance(log, Found):
         return
-    assert call.first == state.history.next_number, "one read at a time"
-    head = state.head_heard = head_of(log.stat)
+    known = state.history.next_number - call.first
+    assert known >= 0, "one read at a time"
+    head = head_of(log.stat)
     if head < call.first - 1:
         _is_other_log(core)
         return
+    state.head_heard = max(head, state.history.next_number - 1)
+    state.log_zxid = max(state.log_zxid, answer.zxid)
     state.pull_max *= 2
-    for result in results:
+    for result in results[known:]:
         if not isinstance(result, Found):
             break
         number = state.history.next_number
@@ -90,14 +126,18 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
             state.pulling = core.read(wanted, *reads)
             return
         _execute(core, number, result.stat.czxid, entry)
-    _go_on(core, call.first, is_there=isinstance(results[0], Found))
+    if quorums:
+        executing.know_quorums(core, answer.zxid, call.coming, quorums[::-1])
+    is_there = known > 0 or isinstance(results[0], Found)
+    _go_on(core, call.first, is_there=is_there)
 
 
 def _go_on(core: Core, first: int, *, is_there: bool) -> None:
     """Read what follows, at once or later."""
     state = core.state
     number, head = state.history.next_number, state.head_heard
-    if first < number <= head or state.is_pull_wanted:
+    is_told = state.hinted >= number or state.changed > state.log_zxid
+    if first < number <= head or is_told or state.is_pull_wanted:
         pull(core)
     elif number <= head and not is_there:
         core.note("entry_trimmed", f"{number} of {head}")

@@ -43,6 +43,7 @@ from motet.core.mergetree import (
 )
 from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import Core, NodeContext, ReplicaKey
+from motet.core.mergetree.entries import DoneEntry
 from motet.core.mergetree.messages import (
     DropPartitions,
     FindVersion,
@@ -57,6 +58,7 @@ from motet.core.mergetree.messages import (
     ReadDrops,
     StagePart,
 )
+from motet.core.mergetree.paths import entry_number
 from motet.core.mergetree.standing_messages import QueuedEntry, ReplicaStanding
 from motet.core.mergetree.state import (
     Activate,
@@ -102,13 +104,21 @@ from motet.core.mergetree.state import (
     WatchLog,
 )
 from motet.core.mergetree.work import NOBODY, Looked
-from motet.core.metadata.messages import Changed, MetadataAnswer, Watching
+from motet.core.metadata.messages import Changed, MetadataAnswer, Watching, Written
 from motet.ids import Address, RequestId, WorkId, WriteId
 
 
 def _on_watching(core: Core, _call: WatchLog, answer: MetadataAnswer) -> None:
     if isinstance(answer, Watching):
         pulling.pull(core)  # what came before the watch is told by nobody
+
+
+def _on_registered(core: Core, call: Register, answer: MetadataAnswer) -> None:
+    executing.on_registered(core, call, answer)
+    if isinstance(answer, Written) and call.ends is not None:
+        path = answer.results[-1]
+        assert isinstance(path, str), "the entry is the last operation"
+        pulling.on_appended(core, entry_number(path), answer.zxid, DoneEntry(call.ends))
 
 
 ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
@@ -130,7 +140,7 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     CommitDrop: dropping.on_dropped,
     Locate: executing.on_located,
     ReadQuorum: executing.on_quorum,
-    Register: executing.on_registered,
+    Register: _on_registered,
     ReadToFail: ending.on_read_to_fail,
     Fail: ending.on_failed,
     Leave: ending.on_left,
@@ -207,7 +217,7 @@ class TableReplica:
 
     def on_changed(self, changed: Changed) -> None:
         if changed.path == self.core.paths.log:
-            pulling.pull(self.core)
+            pulling.on_changed(self.core, changed.zxid)
 
     def on_answer(self, request: RequestId, answer: MetadataAnswer) -> None:
         call = self.core.state.calls.pop(request, None)

@@ -10,9 +10,10 @@ from motet.core.mergetree.entries import PartHeader, PublishEntry
 from motet.core.mergetree.history import History
 from motet.core.mergetree.messages import DropPartitions, FindVersion, InsertBlock, ListParts
 from motet.core.mergetree.names import PartName
+from motet.core.mergetree.queued import QueuedPart
 from motet.core.mergetree.staging_state import HeldPart, Releasing, Staging
 from motet.core.mergetree.sweep import Sweep
-from motet.core.metadata.messages import Found
+from motet.core.metadata.messages import Found, MetadataAnswer
 from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
 
 
@@ -43,41 +44,6 @@ class OwnPart(msgspec.Struct, gc=False):
     is_registered: bool = False
     #: its bytes are there, and are not what was written
     is_broken: bool = False
-
-
-class Step(StrEnum):
-    """What a queued part waits for."""
-
-    #: it is not here, and nobody has been asked
-    WANTED = "wanted"
-    #: who has it is being read
-    LOCATING = "locating"
-    FETCHING = "fetching"
-    #: it is stored here, and not registered
-    STORED = "stored"
-    #: its quorum is being read
-    JOINING = "joining"
-    #: the multi that registers it is under way
-    REGISTERING = "registering"
-    #: nobody has it, and the multi that fails its quorum is under way
-    FAILING = "failing"
-
-
-class QueuedPart(msgspec.Struct):
-    """A part that an entry brings and that is not registered here yet."""
-
-    number: int
-    header: PartHeader
-    step: Step = Step.WANTED
-    #: in words, for people
-    reason: str = ""
-    #: look again then
-    again_ns: int = 0
-    tries: int = 0
-    #: what gets its bytes
-    work: WorkId | None = None
-    #: storing bytes that were aside has failed: ask others before it is tried again
-    is_aside_tried: bool = False
 
 
 class Ending(msgspec.Struct):
@@ -111,6 +77,8 @@ class InsertStep(StrEnum):
     READING = "reading"
     #: hashes that are out of their window are forgotten, then it reads again
     FORGETTING = "forgetting"
+    #: that is known, and its bytes are still being written
+    READ = "read"
     COMMITTING = "committing"
     #: the keeper did not say what became of the commit
     SETTLING = "settling"
@@ -142,6 +110,8 @@ class Insert(msgspec.Struct):
     conflicts: int = 0
     #: what stores its bytes
     work: WorkId | None = None
+    #: what was read meanwhile
+    answer: MetadataAnswer | None = None
 
 
 class ProducerLane(msgspec.Struct):
@@ -224,9 +194,10 @@ class ReadStatuses(msgspec.Struct, frozen=True, tag=True):
 
 
 class Pull(msgspec.Struct, frozen=True, tag=True):
-    """The log from an entry on."""
+    """The log from an entry on, and the quorums of parts that may be named there."""
 
     first: int
+    coming: tuple[PartId, ...] = ()
 
 
 class PullManifests(msgspec.Struct, frozen=True, tag=True):
@@ -290,6 +261,8 @@ class Register(msgspec.Struct, frozen=True, tag=True):
     """The multi that registers a part, and joins or ends its quorum."""
 
     part: PartId
+    #: the number of the block whose quorum it ends
+    ends: int | None = None
 
 
 class ReadToFail(msgspec.Struct, frozen=True, tag=True):
@@ -483,6 +456,8 @@ class State(msgspec.Struct):
     #: what the log says, and every entry that the file does not hold yet
     history: History = msgspec.field(default_factory=History)
     unwritten: list[tuple[int, Zxid, bytes]] = msgspec.field(default_factory=list)
+    #: they are written then; 0: there are none, or they are being written
+    write_due_ns: int = 0
     #: the last entry that was executed
     last_entry: bytes = b""
     #: the size of the file, what is being written to it, and up to which entry it is durable
@@ -549,6 +524,13 @@ class State(msgspec.Struct):
     #: the log is being read; and it has to be read again then
     pulling: RequestId | None = None
     is_pull_wanted: bool = False
+    #: parts whose bytes have come, and that an entry will name soon
+    coming: dict[PartId, None] = msgspec.field(default_factory=dict)
+    #: told of meanwhile: an entry, and a change of the log
+    hinted: int = -1
+    changed: Zxid = Zxid(0)
+    #: all entries up to this zxid are executed, or were read under this session
+    log_zxid: Zxid = Zxid(0)
     #: not before that, unless somebody tells of an entry
     pull_again_ns: int = 0
     #: a head that somebody has named since the log was read

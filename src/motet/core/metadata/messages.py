@@ -240,10 +240,14 @@ class Watching(MetadataAnswer, frozen=True):
 
 
 class Changed(MetadataMessage, frozen=True):
-    """Something that is watched at this path has changed."""
+    """Something that is watched at this path has changed.
+
+    Whoever has read it at ``zxid`` or later knows of it; 0: it is not known since when it would be told anew.
+    """
 
     session: SessionId
     path: str
+    zxid: Zxid = Zxid(0)
 
 
 # Sessions and elections

@@ -98,6 +98,15 @@ TABLE_PLANTS: tuple[Plant, ...] = (
         searches=(Search("tables", SEEDS_FEW, ("AckedOnce", "Converged")),),
     ),
     Plant(
+        "dropped-rows-are-left-out",
+        rule="a publication leaves out rows only if no drop has come since",
+        rule_id="mergetree.publication_dedup U9",
+        how="replaces",
+        target="motet.core.mergetree.publication_dedup.is_dropped",
+        planted_by=f"{_BY}LeavesOutDroppedRows",
+        searches=(Search("tables", SEEDS_SOME, ("AckedOnce", "Converged")),),
+    ),
+    Plant(
         "number-given-before-the-commit",
         rule="a block is visible from the zxid of its entry: nothing appears below a version that was read",
         rule_id="mergetree.history V2",

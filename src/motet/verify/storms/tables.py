@@ -56,7 +56,9 @@ from motet.verify.storms.tables_parts import (
 )
 from motet.verify.storms.tables_plants import table_node
 from motet.verify.storms.tables_publisher import (
+    AGAIN,
     JOB_ENDED,
+    LEFT_OUT,
     REPUBLISHED,
     RESTAGED,
     SILENT,
@@ -83,6 +85,7 @@ MARKS = (
     *(UNKNOWN, LATE_WRITE, ORPHAN, OLD_SESSION, CONFLICT, WHIM),
     *(FOUND_BROKEN, FETCHED_ROTTEN, FETCH_CUT, KEPT_ASIDE, SPOILED, GIVEN_UP, RETRIED, READ_OLD),
     *("quorum_failed", "dropped", "dropped_open", "duplicate_acknowledged"),
+    *(AGAIN, LEFT_OUT),
     *("published", "published_by_token", "published_by_step", RESTAGED, REPUBLISHED),
     *("published_manifests", JOB_ENDED, SILENT, "table_job_collected", REUSED, LOST),
     *(CREATED, RENAMED, TABLE_DROPPED, "refused_table_moved", "refused_no_such_table"),
@@ -180,7 +183,7 @@ class TablesRun:
             self._add_node(node, plant, fetching)
         self.truth.folders, self.truth.hosts = self.folders, self.hosts
         world.observe(self.truth.saw)
-        self.told_by = dice.pick(["token", "token", "producer", "content"])
+        self.told_by = dice.pick(["token", "token", "producer", "content", "content"])
         self.add_clients()
         if world.faults.network.kept:
             world.late = LateMessages(world, may_keep)

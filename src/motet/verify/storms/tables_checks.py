@@ -33,6 +33,7 @@ What somebody deletes or damages on the disk of a node that is down counts as st
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
@@ -277,14 +278,16 @@ class Truth:
             if told.is_duplicate:
                 self._world.mark("duplicate_acknowledged")
 
-    def acknowledge_part(self, key: ReplicaKey, rows: str, version: Zxid) -> None:
-        """A publication was acknowledged, in which a shard gets these rows."""
+    def acknowledge_part(self, key: ReplicaKey, rows: str, version: Zxid, *, is_new: bool) -> None:
+        """A publication with these rows for a shard was acknowledged; one that ``is_new`` shows them."""
         for truth in (self.shard(key), *self.shards.values()):
             # An earlier attempt may have been done in another table.
-            block = next((each for each in truth.blocks if each.header.hash == rows), None)
-            if block is not None and block.visible is not None and block.visible <= version:
-                self._remember(truth, block, version)
-                return
+            for block in truth.blocks:
+                is_visible = block.visible is not None and block.visible <= version
+                is_there = is_visible and not (is_new and block.is_dropped(version))
+                if block.header.hash == rows and is_there:
+                    self._remember(truth, block, version)
+                    return
         self._world.violated("AckedOnce", f"{rows} at {version} is not published")
 
     def _remember(self, truth: ShardTruth, block: BlockTruth, version: Zxid) -> None:
@@ -328,9 +331,11 @@ class Truth:
         self, truth: ShardTruth, version: Zxid, seen: dict[str, None], at: str
     ) -> None:
         there: dict[int, list[bool]] = {}
+        # Rows that have come with several blocks, one after the other, do not tell which one is there.
+        counts = Counter(row for block in truth.blocks for row in block.rows)
         for block in truth.blocks:
             if block.publication is not None and not block.is_dropped(version):
-                is_there = [row in seen for row in block.rows]
+                is_there = [row in seen for row in block.rows if counts[row] == 1]
                 there.setdefault(block.publication, []).extend(is_there)
         for number, each in there.items():
             if any(each) and not all(each):
@@ -346,7 +351,8 @@ class Truth:
             folder = self.folders[host.node.address]
             for listed in effect.message.parts:
                 found = folder.stored.get(listed.header.id)
-                if found is None or found.content != listed.header.hash:
+                is_whole = found is not None and found.content == listed.header.hash
+                if not is_whole and (found is None or listed.header.id not in folder.unread):
                     self._world.violated("Readable", f"{listed.header.id} on {host.node.address}")
 
     def _check_once(self, node: Address, task: Keep | Fetch) -> None:

@@ -22,6 +22,7 @@ from motet.core.mergetree.work import (
     Hold,
     Keep,
     LookAtDisk,
+    LookAtParts,
     Looked,
     Release,
     Task,
@@ -80,6 +81,8 @@ class Folder:
         self.taken: dict[PartId, None] = {}
         #: detached parts that were stored again: whoever did that may remove them
         self.stored_again: dict[PartId, None] = {}
+        #: stored parts of which the node knows the names: it has yet to find out that some are damaged
+        self.unread: dict[PartId, None] = {}
         self._under_way: dict[WorkId, Message] = {}
         self._busy_until_ns: dict[PartId | None, int] = {}
 
@@ -89,40 +92,48 @@ class Folder:
         task, part = work.task, _part_of(work.task)
         self._under_way[work.id] = task
         looked = None
-        if isinstance(task, LookAtDisk) and self._dice.chance(0.5):
-            looked = self._look((task.table, task.shard))
+        if isinstance(task, LookAtDisk | LookAtParts) and self._dice.chance(0.5):
+            looked = self._looked(task)
         now_ns = self._world.virtual.elapsed_ns
         done_ns = max(now_ns + self._takes_ns(task), self._busy_until_ns.get(part, 0))
         self._busy_until_ns[part] = done_ns
         self._world.at_node(self._host.node, done_ns - now_ns, self._end, (work, looked))
 
     def _takes_ns(self, task: Message) -> int:
-        most_us = work_us_max * (5 if isinstance(task, LookAtDisk) else 1)
+        most_us = work_us_max * (5 if isinstance(task, LookAtDisk | LookAtParts) else 1)
         if isinstance(task, Fetch) and not self._world.fabric.healed and self._dice.chance(0.3):
             most_us = self._trouble.slow_ms_max * 1_000
         return self._dice.between(10, max(most_us, 10)) * NS_PER_US
 
     def _end(self, work: Work, looked: Looked | None) -> None:
         del self._under_way[work.id]
-        if isinstance(work.task, LookAtDisk):
-            self._host.work_ended(work.id, looked or self._look(_key_of(work.task)), None)
+        if isinstance(work.task, LookAtDisk | LookAtParts):
+            self._host.work_ended(work.id, looked or self._looked(work.task), None)
+            for part in work.task.parts if isinstance(work.task, LookAtParts) else ():
+                self.unread.pop(part, None)
         else:
             self._host.work_ended(work.id, None, self._do(work.task))
 
     def crash(self) -> None:
         under_way, self._under_way, self._busy_until_ns = self._under_way, {}, {}
         for task in under_way.values():
-            if not isinstance(task, LookAtDisk) and self._dice.chance(0.5):
+            if not isinstance(task, LookAtDisk | LookAtParts) and self._dice.chance(0.5):
                 self._do(task)
         self.arrived.clear()
 
     # Tasks
 
-    def _look(self, key: ReplicaKey) -> Looked:
+    def _looked(self, task: LookAtDisk | LookAtParts) -> Looked:
+        """By the names of stored parts alone, or by their manifests."""
+        key = _key_of(task)
+        stored = {part: each for part, each in self.stored.items() if each.key == key}
+        if isinstance(task, LookAtParts):
+            stored = {part: stored[part] for part in task.parts if part in stored}
+            broken = tuple(part for part, each in stored.items() if not each.is_whole)
+            return Looked(_whole(stored, key), (), broken=broken)
         aside = {**self.arrived, **self.detached}
-        broken = (p for p, e in self.stored.items() if e.key == key and not e.is_whole)
-        staged = _whole(self.staged, key)
-        return Looked(_whole(self.stored, key), _whole(aside, key), staged, tuple(broken))
+        self.unread.update(dict.fromkeys(stored))
+        return Looked((), _whole(aside, key), _whole(self.staged, key), named=tuple(stored))
 
     def _do(self, task: Message) -> str | None:
         """Carry it out; why it could not be done, or None."""

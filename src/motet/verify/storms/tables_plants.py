@@ -14,6 +14,7 @@ from motet.core.mergetree import (
     executed,
     executing,
     inserting,
+    publication_dedup,
     publishing,
     reading,
     tiling,
@@ -39,9 +40,11 @@ from motet.core.mergetree.publication import (
 from motet.core.mergetree.publication import (
     multi_of as _multi_of,
 )
+from motet.core.mergetree.publication_dedup import ToldDrop
 from motet.core.mergetree.publication_state import PublicationUnderWay
 from motet.core.mergetree.publication_state import with_jobs as _with_jobs
-from motet.core.mergetree.state import Call, Insert, InsertStep, PutPointer, QueuedPart
+from motet.core.mergetree.queued import QueuedPart
+from motet.core.mergetree.state import Call, Insert, InsertStep, PutPointer
 from motet.core.mergetree.tiling import HasBytes, Tiling
 from motet.core.metadata.messages import (
     ANY_VERSION,
@@ -175,6 +178,16 @@ class KnowsDroppedRows(PlantedTables):
     """Rows that were dropped since are still taken for there."""
 
     planted = (dedup, "is_dropped", _never_dropped)
+
+
+def _left_out_though_dropped(_found: Found, _told: ToldDrop) -> bool:
+    return False
+
+
+class LeavesOutDroppedRows(PlantedTables):
+    """A publication leaves out rows that were dropped since."""
+
+    planted = (publication_dedup, "is_dropped", _left_out_though_dropped)
 
 
 def _hurried_pointer(core: Core) -> tuple[PutPointer, list[WriteOperation]] | None:

@@ -37,13 +37,21 @@ from motet.verify.storms.tables_clients import (
     TableClient,
 )
 
+AGAIN, LEFT_OUT = "rows_published_again", "rows_left_out"
 RESTAGED, REPUBLISHED = "part_staged_again", "published_again"
 JOB_ENDED, SILENT = "job_ended", "job_driver_silent"
 renew_ms, silent_ms = 100, 1_200
 """Less than leases are in a storm, and more."""
 
+hash_length_max = 60
+
 large_parts, padding = 22, 55
 """Parts of a large publication, and what makes the headers of all of them too long for an entry."""
+
+
+def hash_of(header: PartHeader) -> str:
+    """What tells its rows apart in a table with ``dedup="content"``; empty if they are too many."""
+    return header.hash if len(header.hash) <= hash_length_max else ""
 
 
 class Wanted(msgspec.Struct):
@@ -137,8 +145,19 @@ class Publisher(TableClient):
             for shard in shards
             for _ in range(most if is_large else dice.between(1, most))
         ]
+        if cluster.told_by == "content" and not is_large:
+            for wanted in self._parts:
+                self._take_rows_again(wanted)
         self._new_job(dice.chance(cluster.jobs))
         return True
+
+    def _take_rows_again(self, wanted: Wanted) -> None:
+        """Rows that are there, or were: those of an insert, or of another publication."""
+        blocks = self.cluster.truth.shard(wanted.key).blocks
+        again = [block.header for block in blocks if hash_of(block.header)]
+        if again and self.dice.chance(0.8):
+            wanted.header = self.dice.pick(again)
+            self.world.mark(AGAIN)
 
     def _new_job(self, has_job: bool) -> None:
         self._jobs += 1
@@ -244,7 +263,9 @@ class Publisher(TableClient):
     def _is_staged(self, asked: StagePart, answer: Message | None) -> None:
         wanted = next((each for each in self._parts if each.header.id == asked.part.id), None)
         if isinstance(answer, PartStaged) and wanted is not None:
-            wanted.staged = StagedPart(asked.shard, answer.part, answer.holders)
+            is_known = self.cluster.told_by == "content"
+            told_by = (hash_of(answer.part), answer.part.id) if is_known else ("", "")
+            wanted.staged = StagedPart(asked.shard, answer.part, answer.holders, *told_by)
             self.cluster.truth.wanted[answer.part.id] = asked.quorum
         else:
             self.world.mark(RESTAGED)
@@ -253,7 +274,10 @@ class Publisher(TableClient):
         if isinstance(answer, PartsPublished):
             for wanted in self._parts:
                 rows, version = wanted.header.hash, answer.version.zxid
-                self.cluster.truth.acknowledge_part(wanted.key, rows, version)
+                is_new = not answer.is_duplicate
+                self.cluster.truth.acknowledge_part(wanted.key, rows, version, is_new=is_new)
+            if answer.names and not all(answer.names):
+                self.world.mark(LEFT_OUT)
             self.world.mark("published_by_step" if self._is_ordered else "published_by_token")
             self._parts = []
             return
