@@ -89,10 +89,11 @@ class Ledger:
         self.changes.append(change)
         return change
 
-    def done(self, change: Change, told: Publication) -> None:
+    def done(self, change: Change, told: Publication, *, is_own: bool = False) -> None:
+        """``is_own``: the client made the token, and does not tell what it has repeated (T22)."""
         zxid = told.version.zxid
         assert zxid >= change.earliest, f"L5: {change.block} at {zxid}, {change.earliest} was told"
-        if not told.duplicate:
+        if not told.duplicate and not is_own:
             change.visible = zxid
             if change.drops:  # a publication is visible from its own entry on
                 change.earliest = zxid

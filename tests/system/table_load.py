@@ -226,7 +226,7 @@ class Load:
                     change.outcome = "refused"
                 await self._pause()
             else:
-                self.ledger.done(change, done)
+                self.ledger.done(change, done, is_own=token is None)
                 now = time.monotonic()
                 self.acknowledged_at.append(now)
                 self.inserts.append((now - began, began, change.block))
