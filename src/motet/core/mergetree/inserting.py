@@ -114,7 +114,7 @@ def on_kept(core: Core, number: int) -> None:
     core.state.parts[header.id] = OwnPart(header, is_stored=True)
     if insert.step is InsertStep.READ and insert.answer is not None:
         answer, insert.answer = insert.answer, None
-        _decide(core, number, answer)
+        _decide(core, number, answer, is_early=True)
     elif insert.step is InsertStep.KEEPING:
         _read(core, number)
 
@@ -160,7 +160,7 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         insert.step, insert.answer = InsertStep.READ, answer
 
 
-def _decide(core: Core, number: int, answer: MetadataAnswer) -> None:
+def _decide(core: Core, number: int, answer: MetadataAnswer, *, is_early: bool = False) -> None:
     """I4, I5, and then I2."""
     insert = core.state.inserts[number]
     if not isinstance(answer, ReadDone):
@@ -196,6 +196,9 @@ def _decide(core: Core, number: int, answer: MetadataAnswer) -> None:
         isinstance(is_active, Found) and isinstance(is_lost, Found) and is_lost.data != b"1"
         for is_active, is_lost in zip(each, each, strict=True)
     )
+    if is_early and active < message.quorum > 1:
+        _read(core, number)  # others may be active by now, and no commit would say so
+        return
     if message.quorum > 1 and active < message.quorum:
         what = f"quorum={message.quorum}, and {active} of {len(core.state.replicas)} replicas are active"
         _refuse(core, number, TooFewReplicas(what))
