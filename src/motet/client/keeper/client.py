@@ -283,10 +283,7 @@ class KeeperClient:
         return list((await self._ask(Children, request, seconds, watch)).children)
 
     async def watch_children(self, path: str, watch: Watcher, seconds: float | None = None) -> Zxid:
-        """Watch the names below a node without reading them; what comes after the zxid fires it.
-
-        A node that is not there fires it at once, as if it had just gone.
-        """
+        """Watch names without reading them: after the zxid, or at once if the node is not there."""
         return await self._session.watch_children(path, watch, seconds or self._seconds)
 
     async def exists_at(

@@ -147,10 +147,7 @@ class Keeper(OwningFace[KeeperClient]):
         return self._portal.call(self._inner.children, path, watch, seconds=seconds)
 
     def watch_children(self, path: str, watch: Watcher, seconds: float | None = None) -> Zxid:
-        """Watch the names below a node without reading them; what comes after the zxid fires it.
-
-        A node that is not there fires it at once, as if it had just gone.
-        """
+        """Watch names without reading them: after the zxid, or at once if the node is not there."""
         return self._portal.call(self._inner.watch_children, path, watch, seconds)
 
     def exists_at(
