@@ -44,6 +44,7 @@ from motet.core.metadata.messages import (
     Written,
 )
 from motet.core.metadata.zookeeper import why_too_large
+from motet.ids import SessionId
 
 PASSING_SECONDS = 0.3
 
@@ -72,6 +73,12 @@ def in_loop(test: Callable[[Stage], Awaitable[None]]) -> Callable[[Stage], None]
     functools.update_wrapper(run, test)
     del run.__wrapped__  # type: ignore[attr-defined]
     return run
+
+
+def told_of(changed: Changed) -> tuple[SessionId, str]:
+    """Whose watch it was, and what has changed; the zxid is from when on the next change is told."""
+    assert changed.zxid >= 0
+    return changed.session, changed.path
 
 
 async def write(core: Core, *operations: WriteOperation) -> MetadataAnswer:
@@ -241,7 +248,7 @@ async def test_an_ephemeral_node_goes_with_its_session_and_nothing_is_sent_under
     await watch(watcher, path, WatchOf.NODE)
     former = core.session
     await stage.end(core)
-    assert await watcher.hear(Changed) == Changed(watcher.session, path)
+    assert told_of(await watcher.hear(Changed)) == (watcher.session, path)
     assert (await read(watcher, Get(path))).results == (Absent(path),)
     late = await watcher.ask(lambda number, _: Write(number, former, (Create(path),)))
     assert isinstance(late, SessionOver)
@@ -255,16 +262,16 @@ async def test_every_change_after_a_watch_is_told(stage: Stage) -> None:
         path = stage.path(f"of-{of.value}")
         await watch(watcher, path, of)  # of a node that is still to come
         await written(core, Create(path))
-        assert await watcher.hear(Changed) == Changed(watcher.session, path)
+        assert told_of(await watcher.hear(Changed)) == (watcher.session, path)
         for number in range(3):
             if of is WatchOf.NODE:
                 await written(core, Set(path, b"x", number))
             else:
                 await written(core, Create(f"{path}/{number}"))
-            assert await watcher.hear(Changed) == Changed(watcher.session, path)
+            assert told_of(await watcher.hear(Changed)) == (watcher.session, path)
         if of is WatchOf.BELOW:
             await written(core, Set(f"{path}/1", b"x", 0))
-            assert await watcher.hear(Changed) == Changed(watcher.session, path)
+            assert told_of(await watcher.hear(Changed)) == (watcher.session, path)
 
 
 @in_loop

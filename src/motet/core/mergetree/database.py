@@ -74,7 +74,8 @@ class DatabaseService(NodeService):
         memory = self.node.memory
         if memory.session and self.memory.watching is None:
             self._watch()
-        if memory.session and (self.memory.is_wanted or not memory.incarnation):
+        is_unknown = self.memory.is_wanted or self.memory.bad or not memory.incarnation
+        if memory.session and is_unknown:
             self._read()
 
     def on_answer(self, request: RequestId, answer: MetadataAnswer) -> None:
@@ -119,6 +120,7 @@ class DatabaseService(NodeService):
                 self.node.note("bad_database", error.what)
             memory.bad = found.data
             return
+        memory.bad = b""
         if node.incarnation and node.incarnation != incarnation:
             self.node.note("other_incarnation", f"{incarnation}, not {node.incarnation}")
         node.incarnation = incarnation
