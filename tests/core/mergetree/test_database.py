@@ -9,7 +9,7 @@ from motet.core.metadata.definitions import (
     decode_database_identity,
     encode_database_identity,
 )
-from motet.core.metadata.messages import Failed, Unknown
+from motet.core.metadata.messages import Failed, Get, Read, Unknown
 from motet.core.metadata.paths import DATABASE
 
 
@@ -112,3 +112,17 @@ def test_a_watch_that_was_not_set_is_asked_for_again() -> None:
     stand.tick()
     stand.put(DATABASE, identity("feed"))
     assert incarnation(stand) == "feed"
+
+
+def test_what_says_nothing_is_read_again_though_nobody_tells_of_a_change() -> None:
+    """Of a node that has known one, too: its watch may be that of a keeper that was restored since."""
+    stand = ServiceStand()
+    stand.put(DATABASE, identity("feed"))
+    stand.begin()
+    stand.put(DATABASE, b"{")
+    assert incarnation(stand) == "feed"
+    stand.is_held = True
+    stand.tick()
+    (again,) = stand.asked
+    assert isinstance(again, Read)
+    assert again.operations == (Get(DATABASE),)
